@@ -29,7 +29,6 @@ def write_report(results: Path, as_json: bool, references: Path | None = None) -
     of verdicts by paper, the number of timed rows that are too noisy, and the report's path.
 
     Args:
-        results: folder of the store.
         as_json: whether to print JSON instead: the report's path, all verdicts, and the numbers of rows.
         references: folder of reference runs, if the report is to show what changed since one of them.
     """

@@ -205,7 +205,6 @@ class LearnerActor(_Role):
     Args:
         workload: the workload to learn.
         mapping: names the learner's backend and device.
-        batch_size: transitions per gradient step.
         seed: seed of the first state.
         threads: number of threads that the learner computes with.
         number: number of this learner, from 0.

@@ -49,10 +49,7 @@ class Asked:
         that ran them, and which of them Ray had to restart.
 
         Args:
-            item: the workload.
             mapping: the backends of its parts; see `ClusterTraining`.
-            batch_size: transitions per gradient step.
-            seed: seed of everything random.
             extent: how long to train.
 
         Raises:

@@ -86,12 +86,10 @@ class ClusterTraining:
     learner, such as "actor 0". A round consists of environment steps and the gradient steps that belong to them.
 
     Args:
-        workload: the workload to train.
         mapping: the backends and devices of learners and shards.
         size: number of actors, shards and learners; each actor has at least one environment.
         placement: the machines that may run each role; by default those that the mapping requires.
         batch_size: transitions per gradient step; by default the workload's.
-        seed: seed of everything random.
         threads: threads of each learner.
         ahead: number of rounds that are submitted before the results of the first are ready; with 0, each round
             waits for the one before it.

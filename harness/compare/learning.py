@@ -221,7 +221,6 @@ def train(
         task: the task to learn.
         system: name of the system, for the row.
         start: function that starts its worker.
-        seed: seed of everything random.
         report: called with the gradient steps taken.
         device: device that the system's networks compute on, "cpu" or a CUDA device, for the row.
 
@@ -292,7 +291,6 @@ def summary(name: str, system: str, rows: Sequence[LearningResult]) -> LearningR
     It has a 95% bootstrap interval if there are at least `statistics.FEWEST_SAMPLES` seeds.
 
     Args:
-        name: name of the workload.
         system: "placerl" or a baseline's name.
         rows: of quantity `final_return`, one per seed; failed ones are counted.
     """
@@ -310,7 +308,6 @@ def best(name: str, system: str, rows: Sequence[LearningResult]) -> LearningResu
     its end. As a maximum, the value is biased upwards by chance; its interval does not include this bias.
 
     Args:
-        name: name of the workload.
         system: "placerl" or a baseline's name.
         rows: of quantity `final_return`, one per seed, with the learning curves.
     """

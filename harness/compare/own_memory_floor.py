@@ -17,11 +17,7 @@ NOTE = ""
 
 
 class FlooredTree:
-    """A native sum tree, together with functions that only make the memory accesses of its descents.
-
-    Args:
-        capacity: number of leaves.
-    """
+    """A native sum tree, together with functions that only make the memory accesses of its descents."""
 
     def __init__(self, capacity: int) -> None:
         from placerl.harness._experiments import MemoryFloor

@@ -23,9 +23,6 @@ class Tree:
     """A sum tree in the form that the replay benchmark times.
 
     Its `sample` and `update` are the backend's own methods, so the times include no call of a wrapper.
-
-    Args:
-        capacity: number of leaves.
     """
 
     def __init__(self, capacity: int) -> None:

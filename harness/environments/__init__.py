@@ -18,7 +18,6 @@ def make(environment: Environment, seed: int) -> gymnasium.Env[Any, Any]:
     Use `check_environment` first to report an environment that does not exist.
 
     Args:
-        environment: the workload's `[environment]` table.
         seed: seed of that reset; further resets need no seed.
     """
     simulator_warnings.route(environment.id)

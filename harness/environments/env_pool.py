@@ -24,7 +24,6 @@ def check(environment: Environment, source: object) -> None:
     """Check that EnvPool is installed and has an environment.
 
     Args:
-        environment: the workload's `[environment]` table.
         source: the file or option to name in an error.
 
     Raises:
@@ -47,7 +46,6 @@ class EnvironmentPool:
     """Environments of one kind that EnvPool steps together.
 
     Args:
-        environment: the workload's `[environment]` table.
         seeds: seed of each environment.
 
     Attributes:

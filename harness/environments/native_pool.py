@@ -49,7 +49,6 @@ def check(environment: Environment, source: object) -> None:
     """Check that an environment is among the native ones.
 
     Args:
-        environment: the workload's `[environment]` table.
         source: the file or option to name in an error.
 
     Raises:
@@ -66,7 +65,6 @@ class NativePool:
     """Environments of one kind that C++ steps together.
 
     Args:
-        environment: the workload's `[environment]` table.
         seeds: seed of each environment.
 
     Attributes:

@@ -54,7 +54,6 @@ def check_environment(environment: Environment, source: object) -> None:
     """Create the environment once, and check that its spaces have the sizes that the table states.
 
     Args:
-        environment: the workload's `[environment]` table.
         source: the file or option to name in an error.
 
     Raises:

@@ -48,7 +48,6 @@ class Clock(Protocol):
         """Run work on the host whose inputs are ready, and return its result.
 
         Args:
-            term: the part of the loop that its seconds are added to.
             work: function to call with `argument`.
         """
 
@@ -72,7 +71,6 @@ class Clock(Protocol):
 
         Args:
             unit: the unit that does it; a unit unknown to the clock works on the host.
-            term: the part of the loop that its seconds are added to.
             work: function to call.
             after_s: when its inputs are ready, seconds of the clock.
             input_bytes: bytes of its inputs, by the unit that sends them.
@@ -85,7 +83,6 @@ class Clock(Protocol):
 
         Args:
             unit: the unit that does it, at the same time as the host.
-            term: the part of the loop that its seconds are added to.
             ask: starts the work.
             answer: waits for the result; called when the result is requested, or earlier.
 
@@ -107,7 +104,6 @@ class Clock(Protocol):
 
         Args:
             server: the unit that the work belongs to.
-            term: the part of the loop that its seconds are added to.
             seconds: duration of the work.
             after_s: when its inputs are ready, seconds of the clock.
             input_bytes: bytes of its inputs, by the unit that sends them.

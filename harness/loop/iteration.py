@@ -42,7 +42,6 @@ def check_overlap(task: Task, overlap: int) -> None:
     Otherwise the oldest of these transitions would be evicted before they were ever sampled.
 
     Args:
-        task: the task that is trained.
         overlap: requested gradient steps per iteration.
 
     Raises:

@@ -32,16 +32,11 @@ class Acting(Protocol):
         """Take vector steps, each of which steps every environment once, and return their transitions.
 
         Args:
-            steps: number of vector steps.
             explore: whether the policy chooses the actions; otherwise they are random.
         """
 
     def submit(self, steps: int) -> None:
-        """Request vector steps, each of which steps every environment once; `result` returns their transitions.
-
-        Args:
-            steps: number of vector steps.
-        """
+        """Request vector steps, each of which steps every environment once; `result` returns their transitions."""
 
     def result(self) -> Any:
         """Return the transitions of the vector steps that `submit` requested last."""

@@ -99,8 +99,6 @@ class Model(Protocol):
         Args:
             table: times of the primitives.
             problem: properties of the workload.
-            platform: links and cores of the machine.
-            mapping: where learner, replay management and storage run.
 
         Raises:
             KeyError: the table lacks a time that the prediction needs.
@@ -117,7 +115,6 @@ class Strategy(Model, Protocol):
         Args:
             table: times of the primitives.
             problem: properties of the workload.
-            platform: links and cores of the machine.
 
         Raises:
             ValueError: the table lacks times for every mapping.

@@ -32,11 +32,6 @@ class Exhaustive:
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
         """Return the prediction for the mapping with the highest one; among equal ones, the first by name.
 
-        Args:
-            table: times of the primitives, by backend and device.
-            problem: properties of the workload, such as the batch size.
-            platform: links and cores of the machine.
-
         Raises:
             ValueError: no mapping has times for everything that the model needs.
         """
@@ -54,12 +49,6 @@ class Exhaustive:
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
         """Return the throughput that the model predicts for a mapping.
-
-        Args:
-            table: times of the primitives, by backend and device.
-            problem: properties of the workload, such as the batch size.
-            platform: links and cores of the machine.
-            mapping: backend and device of learner, replay management and storage.
 
         Raises:
             KeyError: the table lacks a time that the model needs.

@@ -108,12 +108,7 @@ class Problem:
 
 
 def problem_of(workload: Workload, batch_size: int) -> Problem:
-    """Return the properties of a workload that a mapping strategy needs, such as the size of a transition.
-
-    Args:
-        workload: the workload.
-        batch_size: transitions per gradient step.
-    """
+    """Return the properties of a workload that a mapping strategy needs, such as the size of a transition."""
     settings = workload.algorithm.hyperparameters
     on_policy = workload.algorithm.name == "ppo"
     return Problem(

@@ -75,7 +75,6 @@ def halve(
         sides: the turn of each side, by name: a function that runs for about the given seconds and returns its rate
             (higher is better), or None if it failed and takes no further turn.
         heats: how many heats to run, and how long.
-        report: called with the progress.
         clock: returns seconds from some moment; must never decrease.
 
     Returns:

@@ -144,11 +144,7 @@ class Claim:
         return []
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        """Compute the finding from stored measurements; "not run" if this project cannot measure what it needs yet.
-
-        Args:
-            frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-        """
+        """Compute the finding from stored measurements; "not run" if this project cannot measure what it needs yet."""
         return Finding(Outcome.NOT_RUN, needs=self.needs)
 
     def draw(self, frame: pd.DataFrame) -> "Figure | None":
@@ -184,11 +180,7 @@ class Claim:
         }
 
     def evaluate(self, frame: pd.DataFrame) -> "Verdict":
-        """Judge the claim by stored measurements, under its assumptions, and return the verdict.
-
-        Args:
-            frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-        """
+        """Judge the claim by stored measurements, under its assumptions, and return the verdict."""
         check: Check = self.judge
         for under in self.assumptions:
             check = under(check)

@@ -56,7 +56,6 @@ def gains_on_gpu(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
     """Return this project's gains over other libraries where both used a CUDA device.
 
     Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         baselines: names of the libraries, such as "sb3".
 
     Returns:
@@ -72,7 +71,6 @@ def gains(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
     """Return this project's throughput over that of other libraries.
 
     Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         baselines: names of the libraries, such as "sb3".
 
     Returns:

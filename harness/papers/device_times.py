@@ -41,7 +41,6 @@ def commands(workload: str, *batch_sizes: int) -> tuple[str, ...]:
     A claim lists such commands if only a large tier of the plan profiles the workload.
 
     Args:
-        workload: name of the workload.
         batch_sizes: batch sizes to profile; two commands for each.
     """
     return tuple(
@@ -55,7 +54,6 @@ def reads(workload: str, *, timed: bool = True) -> tuple[str, ...]:
     """Return the keys of the cells (pieces of the plan) that profile a workload's primitives.
 
     Args:
-        workload: name of the workload.
         timed: whether to include the cells that time real devices, next to those that simulate the FPGA.
 
     Returns:
@@ -69,8 +67,6 @@ def times(frame: pd.DataFrame, workload: str, *primitives: str) -> pd.DataFrame:
     """Return the times per call of some primitives of one workload, on real devices and on the simulated FPGA.
 
     Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-        workload: name of the workload.
         primitives: names, such as "sum_tree.sample".
 
     Returns:
@@ -89,10 +85,6 @@ def learner_times(frame: pd.DataFrame, workload: str) -> pd.DataFrame:
 
     On the FPGA these are the times of two learners: the one on the systolic core, and MAP's pipeline.
 
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-        workload: name of the workload.
-
     Returns:
         The rows of `frame` with these times, with a column `kind`: "cpu", "cuda" or "fpga".
     """
@@ -106,8 +98,6 @@ def replay_times(frame: pd.DataFrame, workload: str, call: str) -> pd.DataFrame:
     exploration chooses (VI-A2), where a tier simulates it.
 
     Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-        workload: name of the workload.
         call: "sum_tree.sample" or "sum_tree.update".
 
     Returns:

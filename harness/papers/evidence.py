@@ -52,7 +52,6 @@ def rows_of(frame: pd.DataFrame, experiment: Experiment, quantity: str = "", **e
     """Return the measurements of an experiment that have a value, as named tuples (`records`).
 
     Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         experiment: the experiment, which the file of its figure declares.
         quantity: one of the experiment's quantities, such as "time_per_call"; empty for all.
         equal: values that further columns must have, such as `workload="hopper-ddpg"`.

@@ -101,11 +101,9 @@ def train(
     """Train one variant of the training loop with one seed, and return the measurement.
 
     Args:
-        name: name of the workload.
         gradient_steps: gradient steps of the training, including the warm-up's.
         experiment: the experiment that the training belongs to.
         curve: the variant of the loop.
-        seed: seed of everything random.
         report: called with the gradient steps taken, their total, and a text that names the training.
 
     Returns:
@@ -187,7 +185,6 @@ def runs_of(frame: pd.DataFrame, experiment: Relaxation) -> dict[str, Runs]:
     one that is complete is returned.
 
     Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         experiment: the experiment.
 
     Returns:
@@ -263,7 +260,6 @@ def shares(name: str, runs: Runs, reference: str) -> dict[str, Number | None]:
     The reference itself is left out.
 
     Args:
-        name: name of the workload.
         runs: the workload's trainings by variant and seed, from `runs_of`.
         reference: name of the variant that the others are compared with.
 
@@ -325,7 +321,6 @@ def panels(frame: pd.DataFrame, experiment: Relaxation) -> list[Panel]:
     interval spans the seeds' quartiles.
 
     Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         experiment: the experiment whose variants are drawn, one line each.
     """
     return [

@@ -45,7 +45,6 @@ def learner_bytes(task: Task, batch_size: int, backend: str = "torch") -> int:
 
     Args:
         task: gives the algorithm and its networks. Of a user's own algorithm only the state is known.
-        batch_size: transitions per gradient step.
         backend: the learner's backend; the default needs least.
     """
     words, algorithm = TORCH if backend == "torch" else GRAPH, algorithm_of(task)
@@ -64,8 +63,6 @@ def check_learner(task: Task, batch_size: int, backend: str = "torch") -> None:
     """Check that there is enough free memory for a task's learner, before anything of it is built.
 
     Args:
-        task: the task that is trained.
-        batch_size: transitions per gradient step.
         backend: the learner's backend; the default needs least.
 
     Raises:

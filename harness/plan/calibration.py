@@ -123,7 +123,6 @@ def run(
         tier: names the workloads and batch sizes of the primitive tables (times of a workload's primitives).
         repeats: comparisons of each primitive with itself.
         tries: comparisons of each primitive of `PLANTED` with itself made slower by `SLOWDOWN`.
-        report: called with the progress.
         tables: whether the primitive tables are measured, to count rows that are too noisy.
 
     Returns:
@@ -151,7 +150,6 @@ def compared(repeats: int, tries: int, report: Report) -> list[CalibrationFindin
     Args:
         repeats: comparisons of each primitive with itself.
         tries: comparisons of each primitive of `PLANTED` with its slower form.
-        report: called with the progress.
 
     Returns:
         The findings of `summary`.
@@ -309,7 +307,6 @@ def noisy_rows(tier: Tier, when: str, most: float, report: Report) -> list[Calib
         tier: names the workloads and batch sizes of the tables.
         when: the machine's state in words, such as "with one core busy".
         most: largest share of noisy rows that meets the goal, from 0 to 1.
-        report: called with the progress.
     """
     cells = list(_cells(tier))
     counts: dict[str, Counter[str]] = {}

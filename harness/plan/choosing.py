@@ -40,7 +40,6 @@ def choose_mapping(
         device: name of a simulated device that is added to this machine, such as "fpga:u200"; None: none is.
         precisions: number formats in which learners are timed as well as in float32, such as "fixed32".
         tier: how much is measured: "quick", "standard" or "full".
-        results: folder of the store.
 
     Returns:
         The mapping as text, its predicted rate in gradient steps per second with the interval, and the runner-up.

@@ -54,8 +54,6 @@ def profile_cell(item: Workload, batch_size: int, tier: Tier, precisions: Sequen
     Its rows are the workload's primitive table at this batch size.
 
     Args:
-        item: the workload.
-        batch_size: items per call.
         tier: gives the time to spend.
         precisions: number formats in which learners are timed as well as in float32. A table with such formats is
             stored apart from the one without.
@@ -79,8 +77,6 @@ def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
     Its rows give the times at the device's clock frequency, next to the measured times of the primitive table.
 
     Args:
-        item: the workload.
-        batch_size: items per call.
         device: name of the simulated device, such as "fpga:u200".
     """
 
@@ -95,8 +91,6 @@ def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
     """Return the cell (a unit of work of a run) with the times of only a workload's replay on a simulated device.
 
     Args:
-        item: the workload.
-        batch_size: items per call.
         device: name of the simulated device, such as "fpga:u200".
     """
 
@@ -124,8 +118,6 @@ def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> C
     times of the device.
 
     Args:
-        item: the workload.
-        batch_size: transitions per gradient step.
         device: name of the simulated device, such as "fpga:u200".
     """
 
@@ -147,8 +139,6 @@ def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] =
     the times of primitives that the run holds (`profile_cell`), without further measurements.
 
     Args:
-        item: the workload.
-        batch_size: transitions per gradient step.
         precisions: number formats in which learners were timed as well as in float32.
     """
 
@@ -219,9 +209,6 @@ def run_cell(
     again.
 
     Args:
-        item: the workload.
-        batch_size: transitions per gradient step.
-        seed: seed of everything random.
         extent: length of the training.
         given: how this workload is trained, under a given mapping; None: with the default options, under the mapping
             that the default strategy chooses from the run's predictions.
@@ -308,8 +295,6 @@ def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:
 
     Args:
         run: the part of the store that holds the predictions.
-        item: the workload.
-        batch_size: transitions per gradient step.
     """
     rows = run.rows(PredictedRate, suite=Suite.PREDICTION, workload=item.name, batch_size=batch_size)
     return predict.chosen_mapping(reversed(rows))  # earlier attempts come first
@@ -441,7 +426,6 @@ def measure_now(run: Run, cell: Cell, report: Report) -> Sequence[Row]:
     Args:
         run: the run, the part of the store that gets the rows.
         cell: says what is measured, and how.
-        report: called with the progress.
 
     Raises:
         Interrupted: the measurement was interrupted; the rows that it had until then are stored.

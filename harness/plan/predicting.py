@@ -48,7 +48,6 @@ def begin(results: Path, tier: Tier, fresh: bool = False) -> Run:
     quiet, or a CPU quota limits this process, a line on standard error says so.
 
     Args:
-        results: folder of the store.
         tier: says how much is measured.
         fresh: whether to begin a new run in any case.
     """
@@ -112,8 +111,6 @@ def profiled(
 
     Args:
         run: the part of the store that holds and gets the rows.
-        item: the workload.
-        batch_size: items per call.
         tier: gives the time to spend.
         precisions: number formats in which learners are timed as well as in float32.
     """
@@ -131,8 +128,6 @@ def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) 
 
     Args:
         run: the part of the store that holds and gets the rows.
-        item: the workload.
-        batch_size: items per call.
         device: name of the simulated device, such as "fpga:u200".
     """
     cell = plan.simulated_cell(item, batch_size, device)
@@ -152,8 +147,6 @@ def predicted_with(
 
     Args:
         run: the part of the store that holds and gets the rows.
-        item: the workload.
-        batch_size: transitions per gradient step.
         tier: gives the time to spend on measurements.
         device: name of the simulated device, such as "fpga:u200".
     """
@@ -175,8 +168,6 @@ def predicted(
 
     Args:
         run: the part of the store that holds and gets the rows.
-        item: the workload.
-        batch_size: transitions per gradient step.
         tier: gives the time to spend on measurements.
         precisions: number formats in which learners are timed as well as in float32.
     """
@@ -224,7 +215,6 @@ def predictions(
         device: name of a simulated device that is added to this machine, such as "fpga:u200"; None: none is.
         precisions: number formats in which learners are timed as well as in float32.
         tier: name of the tier, which gives the time to spend on measurements.
-        results: folder of the store.
         other_sizes: whether another platform's times are modelled at other batch sizes, too.
 
     Raises:

@@ -77,7 +77,6 @@ def profile(budget_s: float, report: Report) -> list[rows.MachinePeak]:
 
     Args:
         budget_s: no further round begins after this time, seconds.
-        report: called with the progress.
     """
     devices = [found for found in (list(_cpu()), list(_opencl()), list(_cuda())) if found]
     found_rows: list[rows.MachinePeak] = []

@@ -29,7 +29,6 @@ def profile(
         batch_size: items per call of a batched primitive.
         budget_s: no further round begins after this time, seconds; but `statistics.FEWEST_SAMPLES` rounds
             always run.
-        report: called with the progress.
         precisions: precisions of the learners in addition to float32.
 
     Returns:

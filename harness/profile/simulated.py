@@ -198,7 +198,6 @@ def profile(
         workload: gives the sizes.
         batch_size: items per call of a batched primitive.
         device: a key of `DEVICES`, such as "fpga:u200".
-        report: called with the progress.
 
     Returns:
         Rows in seconds per call. A failed check raises an exception, which is stored as a failed cell. If the
@@ -226,7 +225,6 @@ def replay(workload: Workload, batch_size: int, device: str) -> list[PieceTime]:
 
     Args:
         workload: gives the sizes.
-        batch_size: items per call.
         device: a key of `DEVICES`, such as "fpga:u200".
     """
     if missing := sum_tree_backend.unavailable_reason():
@@ -239,7 +237,6 @@ def banked_replay(workload: Workload, batch_size: int, device: str) -> list[Piec
 
     Args:
         workload: gives the sizes.
-        batch_size: items per call.
         device: a key of `DEVICES`, such as "fpga:u200".
 
     Returns:

@@ -157,11 +157,7 @@ class OverSb3:
 
 
 def fastest_mappings(content: Content) -> list[FastestMapping]:
-    """Return the fastest mapping of each workload and batch size at which several were run on measured devices.
-
-    Args:
-        content: contents of a report.
-    """
+    """Return the fastest mapping of each workload and batch size at which several were run on measured devices."""
     maps = [found for found in heat_maps(content.predictions) if found.devices == HERE]
     return [_fastest(found, size) for found in maps for size in found.batch_sizes]
 
@@ -202,9 +198,6 @@ def chosen_mappings(content: Content) -> list[ChosenMapping]:
     """Return what the default strategy chose for each workload and batch size, on measured devices, in float32.
 
     A choice that was made and run in a validation hides another one for the same workload and batch size.
-
-    Args:
-        content: contents of a report.
     """
     chosen: dict[tuple[str, int], PredictedThroughput] = {}
     for p in content.predictions:
@@ -234,9 +227,6 @@ def _is_fastest(chosen: PredictedThroughput, fastest: FastestMapping | None) -> 
 def regrets(content: Content) -> Regrets | None:
     """Return the regrets of the default strategy's choices on measured devices in the loop that it describes.
 
-    Args:
-        content: contents of a report.
-
     Returns:
         The regrets; None if no choice was validated.
     """
@@ -255,11 +245,7 @@ def regrets(content: Content) -> Regrets | None:
 
 
 def over_sb3(content: Content) -> OverSb3 | None:
-    """Return the range of this project's throughputs over those of Stable-Baselines3; None if none was compared.
-
-    Args:
-        content: contents of a report.
-    """
+    """Return the range of this project's throughputs over those of Stable-Baselines3; None if none was compared."""
     found = [(a.sb3.ratio.value, a.sb3.verdict) for a in against_libraries(content) if a.sb3 and a.sb3.ratio]
     if not found:
         return None
@@ -276,9 +262,6 @@ def against_libraries(content: Content) -> list[AgainstLibraries]:
     """Return the comparisons with other libraries that a reader asks for first, one line per workload and batch size.
 
     Only whole trainings count, with both sides as they are.
-
-    Args:
-        content: contents of a report.
     """
     timed = sorted(
         (c for c in content.comparisons if c.ratio is not None and _as_they_are(c)),
@@ -308,7 +291,6 @@ def prediction_errors(content: Content, *, simulated: bool = False) -> Predictio
     """Return how far off the default strategy's predictions are whose mappings were run; None if none was run.
 
     Args:
-        content: contents of a report.
         simulated: whether to return the errors of trainings with a simulated device, instead of those on measured
             devices alone.
     """

@@ -105,9 +105,6 @@ def noise(frame: pd.DataFrame) -> Iterator[Number]:
 
     They say how many profiled times there are, how many of these are too noisy and how wide their intervals are, and
     give for each comparison the ratio of two timings of this project in the same rounds (the A/A null).
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     timed = _timed(frame)
     if len(timed):
@@ -140,9 +137,6 @@ def core_speed(frame: pd.DataFrame) -> Iterator[Number]:
     They are: how many measurements have a known speed; how many of these ran slower in part, so that their times were
     converted to full speed; and the share of work at full speed in the median, the lowest and the highest
     measurement. Nothing is yielded if no measurement states the speed.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     paces = [(row, row.timed.pace) for row in records(_timed(frame))]
     known = [(row, pace) for row, pace in paces if isinstance(pace.get("full_speed_share"), int | float)]
@@ -164,9 +158,6 @@ def noisy_rows(frame: pd.DataFrame) -> Iterator[NoisyRows]:
 
     The kind is the first part of the name of the timed operation, such as "learner" of "learner.step". Nothing is
     yielded if nothing was timed.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     timed = _timed(frame)
     if len(timed):
@@ -187,11 +178,7 @@ def _noisy_rows(kind: str, timed: pd.DataFrame) -> NoisyRows:
 
 
 def memory(frame: pd.DataFrame) -> Iterator[Number]:
-    """Yield the peak memory of each run, of its main and of its largest process, and of the cells with the largest.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
+    """Yield the peak memory of each run, of its main and of its largest process, and of the cells with the largest."""
     rows = select(frame, suite=peak_memory.SUITE, quantity=peak_memory.QUANTITY)
     of_cells = rows["of_cell"].notna()
     for (_, tier, process), some in rows[~of_cells].groupby(["run", "tier", "primitive"], sort=False):

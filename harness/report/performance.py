@@ -22,9 +22,6 @@ def throughputs(frame: pd.DataFrame) -> Iterator[Throughput]:
     """Yield the gradient steps per second of every training, validation and comparison, including failed ones.
 
     A validation is a training that was run to check a prediction; a comparison also ran another library.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = frame[(frame["quantity"] == RATE) & frame["suite"].isin(SUITES)]
     for row in records(rows.sort_values(["workload", "batch_size"], kind="stable")):

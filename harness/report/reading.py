@@ -25,7 +25,6 @@ def read_all(path: Path, references: Iterable[Reference] = ()) -> list[Content]:
     """Return the contents of a report on a store, one per machine; the machine of the last run comes first.
 
     Args:
-        path: path of the store.
         references: committed runs; the one that matches a machine's last run best is shown with it.
 
     Raises:
@@ -43,7 +42,6 @@ def read(path: Path, references: Iterable[Reference] = ()) -> Content:
     """Return the contents of a report for the machine of a store's last run.
 
     Args:
-        path: path of the store.
         references: committed runs; the one that matches the run best is shown with it.
 
     Raises:

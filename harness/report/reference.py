@@ -92,9 +92,6 @@ def runs_with_results(store: Store) -> list[RunRecord]:
 
     A run that was interrupted before its first measurement ended must not hide earlier results: it holds nothing, or
     only its peak memory.
-
-    Args:
-        store: an open store.
     """
     runs, memory = store.runs(), f"{Suite.MEMORY}/"
     return [r for r in runs if any(not cell.startswith(memory) for cell in store.cells(r.id))] or runs
@@ -106,7 +103,6 @@ def last_attempts(store: Store, run: int) -> Sequence[Row]:
     A second attempt at a cell (a piece of the plan) is stored under the cell's name with "#2".
 
     Args:
-        store: an open store.
         run: number of the run in the store, a `RunRecord.id`.
     """
     last = {name.partition("#")[0]: name for name in store.cells(run)}

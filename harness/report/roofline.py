@@ -32,9 +32,6 @@ def roofs(frame: pd.DataFrame) -> list[DeviceRoof]:
     """Return the roofs of all devices, the upper limits of their rates: peak arithmetic and memory bandwidth.
 
     A simulated device's roofs are stored with each workload; equal ones are merged.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     last: dict[tuple[Any, ...], Any] = {}
     for row in records(select(frame, suite=measured_roofs.SUITE)):
@@ -83,7 +80,6 @@ def points(frame: pd.DataFrame, found: Sequence[DeviceRoof]) -> Iterator[Rooflin
     measured, a primitive whose data does not fit into the caches has no roof.
 
     Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         found: the roofs of all devices, from `roofs`.
     """
     missing = frame[(frame["suite"] == measured_roofs.SUITE) & (frame["status"] == "not_run")]

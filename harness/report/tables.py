@@ -57,9 +57,6 @@ def predictions(frame: pd.DataFrame) -> Iterator[PredictedThroughput]:
     predicted: in a validation (run to check predictions) with the same form of the training loop, or a training
     without options. Several trainings, such as those with several seeds, are pooled. A validation's prediction and its
     error are of the training's own rounds (`evidence.error_of`).
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     yield from _predictions(frame, Suite.RUN, Suite.PREDICTION, "gradient_steps_per_s")
     yield from _predictions(frame, Suite.VALIDATION, Suite.VALIDATION, "predicted_gradient_steps_per_s")
@@ -230,9 +227,6 @@ def choices(frame: pd.DataFrame) -> Iterator[Choice]:
     """Yield the mapping that each performance model (strategy) chose, with the throughput that the choice lost.
 
     A mapping says where learner, replay management and storage run. The mappings were run to check the choice.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     for row in records(select(frame, suite=Suite.VALIDATION, quantity="regret")):
         best = str(row.best)
@@ -251,11 +245,7 @@ def _with_slow_links(band: dict[str, Any] | None) -> str:
 
 
 def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:
-    """Yield the times of primitives, such as `sum_tree.sample`, including those that failed or were not run.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
+    """Yield the times of primitives, such as `sum_tree.sample`, including those that failed or were not run."""
     rows = frame[frame["quantity"] == "time_per_call"]
     apart = rows[rows["suite"] == PRECISION_PROFILE]
     fixed = _learners_in_fixed_point(apart, lambda row: str(row.backend))
@@ -277,11 +267,7 @@ def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:
 
 
 def training(frame: pd.DataFrame) -> Iterator[TrainingResult]:
-    """Yield the results of every training run, such as its throughput, except the returns of its episodes.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
+    """Yield the results of every training run, such as its throughput, except the returns of its episodes."""
     for row in records(select(frame, suite=Suite.RUN)):
         if row.quantity != "episode_return":
             result = number(row, row.quantity.replace("_", " "))
@@ -295,11 +281,7 @@ def training(frame: pd.DataFrame) -> Iterator[TrainingResult]:
 
 
 def learning(frame: pd.DataFrame) -> Iterator[Learning]:
-    """Yield the return of each system on each workload at the end of training and at its best.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-    """
+    """Yield the return of each system on each workload at the end of training and at its best."""
     rows = frame[frame["suite"] == Suite.LEARN]
     best = {(r.workload, r.system): r for r in records(select(rows, quantity=BEST))}
     for row in records(rows[rows["quantity"] == END]):
@@ -319,9 +301,6 @@ def curves(frame: pd.DataFrame) -> Iterator[TrainingCurve]:
     """Yield the learning curve of each training run: the return of every episode over environment steps.
 
     Trainings whose measurement does not hold the environment step of every episode are left out.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = frame[(frame["suite"] == Suite.RUN) & (frame["quantity"] == "episode_return")]
     for row in records(rows):
@@ -344,9 +323,6 @@ def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
 
     A comparison that failed or was not run is included, with the reason. If there are several with one library, such
     as one that also ran the library with subnormal numbers flushed, only the last is shown.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     rows = frame[frame["suite"] == Suite.COMPARE]
     keyed = [((r.workload, optional_size(r.batch_size) or 0, r.baseline or r.who), r) for r in records(rows)]
@@ -409,9 +385,6 @@ def gaps(frame: pd.DataFrame) -> Iterator[Gap]:
     """Yield the measurements that failed, then those that were not run, then those too noisy for a verdict.
 
     Measurements of one workload, purpose (suite), batch size and reason are one entry.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
     """
     found: dict[tuple[Any, ...], list[Any]] = {}
     for status in ("failed", "not_run", "too_noisy"):

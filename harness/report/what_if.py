@@ -39,9 +39,6 @@ Time = tuple[str, str, str, float, str, bool]
 def tables(frame: pd.DataFrame) -> list[dict[str, object]]:
     """Return one table of times of this machine for each workload and batch size, ready for JSON.
 
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-
     Returns:
         For each "platform", "workload", "batch_size", "environment_steps" (between gradient steps), "storages" (the
         storage on each device), and "times": primitive, target, device, seconds, provenance, and whether the time is

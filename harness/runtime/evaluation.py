@@ -29,7 +29,6 @@ class Evaluation:
     """An evaluator that runs greedy episodes of a workload, from the same random starts each time.
 
     Args:
-        item: the workload.
         seed: seed of the starts, at least 0.
     """
 

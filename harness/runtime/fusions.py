@@ -18,7 +18,6 @@ def fusions(
 
     Args:
         task: the task that is trained, with a replay.
-        mapping: backend and device of learner, replay management and storage.
         presampled_batches: D, batches sampled ahead.
         beside: whether a replay manager samples the batches in parallel with the learner.
     """

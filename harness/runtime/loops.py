@@ -32,8 +32,6 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping, batc
         loop: the order of calls, "strict", "fused", "overlapped" or "relaxed".
         schedule: requested options; those that the loop does not determine are kept.
         item: the workload, with the requested number of actors.
-        mapping: backend and device of learner, replay management and storage.
-        batch_size: transitions per gradient step.
 
     Raises:
         UserError: an option contradicts the loop, or an on-policy workload is asked for a loop with a replay.

@@ -18,10 +18,7 @@ def check(task: Task, mapping: Mapping, delay: int | None = None, batch_size: in
     and whether fixed point can express the products of a batch, is known once the step is traced.
 
     Args:
-        task: the task that is trained.
-        mapping: backend and device of learner, replay management and storage.
         delay: requested gradient steps before a learner of precision "dynamic" narrows its activations.
-        batch_size: transitions per gradient step.
 
     Raises:
         UserError: the mapping names a backend, a device or a precision that does not exist here, its precision is not

@@ -242,9 +242,7 @@ def train(resolved: Resolved, seed: int, extent: Extent, report: Report) -> Sequ
 
     Args:
         resolved: what is trained, and how.
-        seed: seed of everything random.
         extent: length of the run.
-        report: called with the progress.
 
     Returns:
         Rows of suite `run`, with the training's provenance: gradient steps and environment steps per second (one
@@ -278,7 +276,6 @@ def measured(
         training: the training, before its warm-up.
         setup: its settings, for the rows.
         extent: length of the run: seconds, or a number of gradient steps.
-        report: called with the progress.
         meter: reads the energy that the devices use; without it there is no row per watt.
 
     Raises:

@@ -36,7 +36,6 @@ def check(
     """Check that there is enough free memory for a run.
 
     Args:
-        task: the task that is trained.
         batch_size, presampled_batches: size of a batch, and D, the number of batches sampled ahead.
         processes: number of actor processes.
         learners: number of learner processes, including this one.

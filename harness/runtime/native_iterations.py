@@ -20,7 +20,6 @@ class NativeIterations(OnPolicyLoop):
 
     Args:
         resolved: what is trained, and how; learner and environments are native, and there is no actor process.
-        seed: seed of everything random.
 
     Attributes:
         gradient_steps: gradient steps taken so far.

@@ -35,7 +35,6 @@ class ThreadedTraining:
 
     Args:
         resolved: what is trained, and how; its processes are actor threads (`resolve.actor_threads`).
-        seed: seed of everything random.
         lead: environment steps by which actor threads may be ahead of the learners.
 
     Raises:

@@ -34,7 +34,6 @@ class OnPolicyTraining(OnPolicyLoop):
     Args:
         resolved: what is trained, and how; its batch size is M. By default, with several threads there is one actor
             process per thread, up to the number of environments. In virtual time this process steps all environments.
-        seed: seed of everything random.
         platform: gives the bandwidth of links to simulated devices.
         starting: starts the actors of a plan, for a learner, in a number of processes; None: `start_actors`.
         learner: the learner; None creates the mapping's.

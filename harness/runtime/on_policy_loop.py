@@ -28,7 +28,6 @@ class OnPolicyLoop(ABC):
 
     Args:
         resolved: what is trained, and how; its batch size is M, the samples of a minibatch.
-        seed: seed of everything random.
         learner: the learner; None creates the mapping's.
 
     Attributes:

@@ -111,7 +111,6 @@ def resolve(
     Args:
         schedule: the requested options.
         task: the task to train.
-        mapping: backend and device of learner, replay management and storage.
         batch_size: transitions per gradient step; None: the task's own.
         loop: the loop in which the mapping is run, which determines some options (`loops.under`); None: the options'.
         gradient_steps: gradient steps of the training after its warm-up, if they are limited.

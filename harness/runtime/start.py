@@ -23,7 +23,6 @@ def start(resolved: Resolved, seed: int = 0) -> Started:
 
     Args:
         resolved: what is trained, and how.
-        seed: seed of everything random.
 
     Raises:
         UserError: a part cannot be created: its memory is taken by now, or a device refuses it.

@@ -105,7 +105,6 @@ class Training:
 
     Args:
         resolved: what is trained, and how (`harness.runtime.resolve`).
-        seed: seed of everything random.
         parts: existing parts to use instead of those that mapping, seed and fusion define, such as parts that do
             nothing, to measure the loop itself.
         platform: returns the platform that states the bandwidth of links to simulated devices.

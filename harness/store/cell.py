@@ -54,7 +54,6 @@ class Cell:
 
         Args:
             run: the stored results of one plan on one machine, with the rows of earlier cells.
-            report: called with the progress.
 
         Raises:
             Exception: whatever the measurement raises.

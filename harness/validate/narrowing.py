@@ -130,7 +130,6 @@ def slower_among(slower: Dropped, mapping: Mapping, loop: Loop) -> list[str]:
 
     Args:
         slower: the mappings that each race dropped.
-        mapping: where learner, replay management and storage run.
         loop: the loop in which the mapping ran.
     """
     return [devices for (raced, devices), those in slower.items() if raced is loop and mapping in those]

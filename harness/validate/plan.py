@@ -156,8 +156,6 @@ def cell(item: Workload, batch_size: int, budget_s: float, precisions: Sequence[
     """Return the cell, a piece of the plan, that validates predictions for one workload at one batch size.
 
     Args:
-        item: the workload.
-        batch_size: transitions per gradient step.
         budget_s: seconds that the cell takes.
         precisions: numeric precisions of the learners in addition to float32, such as "bfloat16". If there are any,
             the cell's rows have suite `PRECISION_SUITE`.
@@ -261,7 +259,6 @@ def loops(item: Workload, mapping: Placement) -> tuple[Loop, ...]:
 
     Args:
         item: the workload that is trained.
-        mapping: where learner, replay management and storage run.
     """
     if item.algorithm.name == "ppo":
         return (Loop.FUSED,)
@@ -285,12 +282,9 @@ def validate(
     A mapping says where learner, replay management and storage run. Everything is checked before it is timed.
 
     Args:
-        item: the workload.
-        batch_size: transitions per gradient step.
         budget_s: seconds for set-up, checks, rounds and predictions. A round times every mapping and every call once.
             There is at least one round; no other begins that is expected to end after the time for rounds. Later
             rounds leave out what is clearly slower than the best (`harness.validate.narrowing`).
-        report: called with the work done, the total work, and a text that names the current work.
         platform: this machine, as the performance models see it.
         baselines: rates of other libraries that ran on this workload and batch size.
         precisions: numeric precisions of the learners in addition to float32, such as "bfloat16".

@@ -96,7 +96,6 @@ def under(item: Workload, mapping: Mapping, loop: Loop, ahead: int) -> Decision:
     workload's.
 
     Args:
-        item: the workload.
         mapping: the mapping that the strategy chose: backends of learner, replay and storage.
         loop: the form of the training loop that the strategy describes. If nothing can be fused, the strict loop is
             the same as the fused one, and the decision names the latter.
@@ -117,8 +116,6 @@ def space(item: Workload, batch_size: int, cores: int) -> list[Decision]:
     """Return every decision that is worth trying, each once.
 
     Args:
-        item: the workload.
-        batch_size: transitions per gradient step.
         cores: cores that the training may use; no learner has more threads, and no on-policy training more processes
             that step environments.
     """

@@ -86,7 +86,6 @@ class Timed(Protocol):
 
         Args:
             budget_s: seconds that this may take.
-            report: called with the work done, the total work, and a text that names the current work.
         """
 
     def predict(self, choice: Decision) -> Prediction | None:
@@ -116,7 +115,6 @@ class Timed(Protocol):
         Args:
             choices: ways to run the training.
             budget_s: seconds that this may take.
-            report: called with the work done, the total work, and a text that names the current work.
 
         Returns:
             The rates and the prediction errors of each choice.
@@ -170,7 +168,6 @@ def study(
         cell: workload, batch size and cores, for the rows.
         timed: times choices and the calls from which they are predicted.
         budget_s: seconds of the whole study; each of its parts runs at least one round.
-        report: called with the work done, the total work, and a text that names the current work.
         clock: returns seconds from some moment.
 
     Returns:

@@ -96,7 +96,6 @@ class MeasuredCell:
     The process must be pinned to `cores` cores before it starts any thread.
 
     Args:
-        item: the workload.
         batch_size: transitions per gradient step; the replay holds at least one batch.
         cores: number of cores that this process may use.
         platform: this machine.
@@ -130,7 +129,6 @@ class MeasuredCell:
 
         Args:
             budget_s: seconds after which no further round begins; a round times every call once.
-            report: called with the work done, the total work, and a text that names the current work.
         """
         settings = list(dict.fromkeys([self._own, *(choice.setting for choice in self.choices)]))
         pieces = {setting: self._at(setting).pieces for setting in settings}
@@ -228,7 +226,6 @@ class MeasuredCell:
         Args:
             choices: ways to run the training.
             budget_s: seconds after which no further round begins; a round times every choice and every call once.
-            report: called with the work done, the total work, and a text that names the current work.
 
         Returns:
             The rates and the prediction errors of each choice.

@@ -243,7 +243,6 @@ def override(workload: Workload, field: str, value: object, source: object) -> W
     """Return the workload with one field changed, validated as if it came from the file.
 
     Args:
-        workload: the workload.
         field: path of an existing field, such as `training.batch_size`.
         value: its new value.
         source: the option that sets it, such as `--batch-size`; it is named in an error.
@@ -269,8 +268,6 @@ def with_batch_size(workload: Workload, batch_size: int, source: object) -> Work
     If the replay would hold less than a batch when learning starts, learning starts later, with a full batch.
 
     Args:
-        workload: the workload.
-        batch_size: transitions per gradient step.
         source: the option that sets it; it is named in an error.
 
     Raises:

@@ -193,7 +193,6 @@ class Algorithm(ABC):
         """Return the result of one gradient step, without changing the arguments.
 
         Args:
-            state: the state before the step.
             batch: the columns that `columns` lists.
             draws: the random numbers that `draw` returns.
             variant: the kind of step, one of `variants`.
@@ -239,8 +238,6 @@ class Algorithm(ABC):
 
         Args:
             number: number of actions.
-            environment_step: number of environment steps so far, for schedules.
-            rng: source of the random numbers.
 
         Returns:
             Arrays (number, ...) by name, for `explored`.
@@ -277,8 +274,6 @@ class Algorithm(ABC):
         Args:
             parameters: from `acting_parameters`, as NumPy arrays.
             observation: (n, *observation_shape).
-            environment_step: number of environment steps so far, for schedules.
-            rng: source of the random numbers.
         """
         draws = self.draw_exploration(len(observation), environment_step, rng)
         return self.explored(parameters, observation, draws)

@@ -153,7 +153,6 @@ class CustomAlgorithm(base.Algorithm):
         be a leaf of the old state, or a view of one.
 
         Args:
-            state: the state before the step.
             batch: the columns that `columns` lists.
             draws, variant: not used; the step has no random numbers and only one kind.
         """

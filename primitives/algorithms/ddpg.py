@@ -126,7 +126,6 @@ class DDPG(base.Algorithm):
         """Update the critic, the actor and the target networks once. The losses are "critic" and "actor".
 
         Args:
-            state: the state before the step.
             batch: the columns that `columns` lists.
             draws: not used, because the step has no random numbers.
             variant: the kind of step, always "full".

@@ -135,7 +135,6 @@ class DQN(base.Algorithm):
         The losses are "q", the weighted loss of the TD errors, and "mean_q", the mean value of the batch's actions.
 
         Args:
-            state: the state before the step.
             batch: the columns that `columns` lists.
             draws: not used, because the step has no random numbers.
             variant: the kind of step: "full", or "online", which leaves the target network unchanged.

@@ -183,7 +183,6 @@ class SAC(base.Algorithm):
         The losses are "critic", "actor", "temperature" (alpha) and "entropy" (nats).
 
         Args:
-            state: the state before the step.
             batch: the columns that `columns` lists.
             draws: the random numbers that `draw` returns.
             variant: the kind of step, always "full".

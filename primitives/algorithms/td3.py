@@ -157,7 +157,6 @@ class TD3(base.Algorithm):
         The losses are "critic" and, in "full", "actor".
 
         Args:
-            state: the state before the step.
             batch: the columns that `columns` lists.
             draws: the random numbers that `draw` returns.
             variant: the kind of step: "full", or "critic", which updates the critics alone.

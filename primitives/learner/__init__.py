@@ -89,7 +89,6 @@ def create(
         backend: name of one of `backends()`.
         device: a device that the backend supports, such as "cpu" or "cuda:0".
         batch_size: transitions per gradient step, at least 1.
-        seed: seed of the initial parameters and of the draws.
         precision: one of `precisions(backend)`: "float32"; "fixed32" and "fixed16", fixed point with that many
             bits; "dynamic", FIX's precision: 32 bits, with 16-bit activations after the delay; "bfloat16": float32,
             but products round their operands to bfloat16; or the formats themselves. In fixed point the learner is a

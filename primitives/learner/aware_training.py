@@ -103,8 +103,6 @@ class FixedPointLearner(GraphLearner):
 
         Args:
             observation: (n, *observation_shape), or one observation without the first dimension.
-            environment_step: number of environment steps so far, for schedules.
-            rng: source of the random numbers.
         """
         self._check_process()
         batch, single = self._exploring(observation, environment_step, rng)
@@ -212,7 +210,6 @@ def create(
         backend: one of `backends()`; all agree bit by bit.
         device: "cpu", or also "cuda" with PyTorch.
         batch_size: transitions per gradient step, at least 1.
-        seed: seed of the initial parameters and of the draws.
         threads: threads that share the large operations of a step: at most 64 for backend "native", else 1. The
             results do not depend on it.
 

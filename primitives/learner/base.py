@@ -137,8 +137,6 @@ class Policy(Protocol):
         Args:
             parameters: the parameters to act with, from `Learner.policy_parameters`.
             observation: (n, *observation_shape).
-            environment_step: number of environment steps so far, for schedules.
-            rng: source of the random numbers.
         """
 
     def acting_td_errors(
@@ -314,8 +312,6 @@ class Learner(OwnProcess, ABC):
 
         Args:
             observation: (n, *observation_shape), or one observation without the first dimension.
-            environment_step: number of environment steps so far, for schedules.
-            rng: source of the random numbers.
 
         Raises:
             ValueError: the observation is wrong as for `act`, or another argument.

@@ -105,8 +105,6 @@ class FixedPointPolicy:
         Args:
             parameters: from the learner's `policy_parameters`.
             observation: (n, *observation_shape).
-            environment_step: number of environment steps so far, for schedules.
-            rng: source of the random numbers.
         """
         if self._explorer is None:
             self._explorer = self._made()

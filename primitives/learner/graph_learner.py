@@ -53,7 +53,6 @@ class GraphLearner(Learner):
         """Trace, compile, and create the initial state.
 
         Args:
-            algorithm: the algorithm to learn.
             compile_graphs: creates an executable from the graphs of all variants.
             backend: the backend's name.
             device, batch_size, seed: see `primitives.learner.create`.

@@ -25,7 +25,6 @@ def create(algorithm: Algorithm, *, device: str = "cpu", batch_size: int, seed: 
         algorithm: from `primitives.algorithms.create`.
         device: "cpu", the only one.
         batch_size: transitions per gradient step, at least 1.
-        seed: seed of the initial parameters and of the draws.
 
     Raises:
         ValueError: the device is not "cpu".

@@ -102,7 +102,6 @@ def fractions(batch_size: int, rng: np.random.Generator, stratified: bool) -> ND
 
     Args:
         batch_size: B, number of fractions.
-        rng: source of the random numbers.
         stratified: draw one fraction from each of B equal parts, in ascending order.
 
     Returns:

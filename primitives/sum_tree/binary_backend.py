@@ -23,7 +23,6 @@ def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32) -> SumT
     """Create a binary sum tree in C++ behind one lock. Its nodes have two children, whatever `fanout` is.
 
     Args:
-        capacity: number of leaves.
         fanout: not used.
         dtype: floating-point type of the priorities.
     """

@@ -27,7 +27,6 @@ def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32, device:
     """Create a sum tree in a CUDA device's memory.
 
     Args:
-        capacity: number of leaves.
         fanout: children of a node, K.
         dtype: floating-point type of the priorities.
         device: number of the CUDA device.

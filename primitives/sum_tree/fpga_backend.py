@@ -47,7 +47,6 @@ def create(capacity: int, fanout: int, **options: Any) -> SumTree:
     """Create an `FpgaSumTree`.
 
     Args:
-        capacity: number of leaves.
         fanout: children of a node, K.
         **options: the fields of `PipelineOptions`.
 

@@ -40,7 +40,6 @@ def create(
     """Create a `NativeSumTree`.
 
     Args:
-        capacity: number of leaves.
         fanout: children of a node (K); 16 fills a cache line with float32.
         dtype: float32 or float64.
         simd: instruction set, "avx512", "avx2" or "portable"; empty for the widest one of this processor.

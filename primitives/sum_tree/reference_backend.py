@@ -15,7 +15,6 @@ def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float64) -> SumT
     """Create a sum tree in NumPy.
 
     Args:
-        capacity: number of leaves.
         fanout: children of a node, K.
         dtype: float64 or float32.
     """

@@ -220,7 +220,6 @@ def measured(steppings: Sequence[Stepping], rounds: int, report: Report) -> tupl
     Args:
         steppings: the environments, and the number of steps in a call of each.
         rounds: samples of each case.
-        report: called with the progress.
 
     Returns:
         The timings, a dict from the environment's ID to a dict from the implementation to its timing; and the same as

@@ -34,8 +34,6 @@ def cases(operation: str, capacity: int, batch_size: int) -> list[Case[SumTree]]
 
     Args:
         operation: "sample" or "update".
-        capacity: number of leaves.
-        batch_size: items per call.
     """
 
     def case(fanout: int, aligned: bool) -> Case[SumTree]:
@@ -62,7 +60,6 @@ def table(timings: dict[tuple[str, int], dict[str, Timing]], batch_size: int) ->
 
     Args:
         timings: timings of the layouts, by operation and capacity.
-        batch_size: items per call.
     """
     lines = ["# Layouts of the native sum tree", ""]
     lines += [
@@ -106,9 +103,7 @@ def ablation(
 
     Args:
         capacities: numbers of leaves.
-        batch_size: items per call.
         rounds: samples of each case.
-        report: called with the progress.
 
     Returns:
         The timings by operation and capacity, then by layout; and the same as rows of the store.

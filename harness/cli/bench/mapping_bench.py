@@ -122,8 +122,6 @@ class Processes:
         """Measure one cell in its process, and return the rows.
 
         Args:
-            workload: the workload.
-            batch_size: transitions per gradient step.
             cores: number of cores that the process may use.
 
         Returns:

@@ -95,9 +95,7 @@ def counted(item: Workload, formats: Precision | None, batch_size: int) -> dict[
     A product of wide fixed-point operands counts one of "int16" for each pair of their 16-bit digits.
 
     Args:
-        item: the workload.
         formats: the fixed-point formats; None: float32.
-        batch_size: transitions per gradient step.
 
     Returns:
         Their number by type of operands, such as "int16".
@@ -121,9 +119,7 @@ def make(item: Workload, formats: Precision | None, batch_size: int) -> Learner:
     In some formats the activations have 16 bits only after the first steps.
 
     Args:
-        item: the workload.
         formats: the fixed-point formats; None: float32.
-        batch_size: transitions per gradient step.
     """
     made = make_learner(item, formats, batch_size, 0)
     rng = np.random.default_rng(1)
@@ -136,8 +132,6 @@ def check(item: Workload, batch_size: int, made: Learner) -> None:
     """Compare a gradient step of a learner with the reference: within bounds in float32, bit by bit in fixed point.
 
     Args:
-        item: the workload.
-        batch_size: transitions per gradient step.
         made: the learner; it takes one gradient step.
 
     Raises:
@@ -165,7 +159,6 @@ def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
 
     Args:
         item: the workload, which gives the algorithm and its sizes.
-        batch_size: transitions per gradient step.
     """
 
     def case(name: str, formats: Precision | None) -> Case[Any]:
@@ -186,9 +179,7 @@ def bench(batch_size: int, rounds: int, report: Report) -> Sequence[Row]:
     The rows' details hold the counted multiply-accumulates, and for fixed point the time by kind of operation.
 
     Args:
-        batch_size: transitions per gradient step.
         rounds: samples of each format.
-        report: called with the progress.
     """
     item = workloads.load(WORKLOAD)
     peaks = peaks_gmacs()
@@ -232,9 +223,7 @@ def profile(item: Workload, formats: Precision | None, batch_size: int) -> dict[
     Each operation counts with its minimum over `PROFILE_STEPS` steps.
 
     Args:
-        item: the workload.
         formats: the fixed-point formats.
-        batch_size: transitions per gradient step.
 
     Returns:
         Seconds per gradient step by kind of operation.

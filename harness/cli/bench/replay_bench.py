@@ -55,7 +55,6 @@ def measurement(
     Args:
         operation: "sample" or "update".
         row: the tree.
-        batch_size: items per call.
         samples: the tree's samples, or why it has none.
         details: further details of the row, such as the capacity.
     """
@@ -91,7 +90,6 @@ def measure(
         rounds: samples of each tree for each operation and batch size.
         rows: the trees, including those of `floor_rows`, which time memory accesses alone; failures are stored in them.
         rng: generator for the order of the turns and the seeds.
-        report: called with the progress.
 
     Returns:
         For each operation and batch size the rows of all trees, then the rows that compare the native tree with others

@@ -37,7 +37,6 @@ def speedup_target(operation: str, batch_size: int) -> float:
 
     Args:
         operation: "sample" or "update".
-        batch_size: items per call.
     """
     if operation == "sample":
         return 4.0

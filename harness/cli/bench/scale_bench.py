@@ -47,7 +47,6 @@ def simulate(service: Service, nodes: Sequence[int], shards: Sequence[int], repo
         service: how long a request to each part takes.
         nodes: numbers of nodes.
         shards: numbers of parts of the replay.
-        report: called with the progress.
 
     Returns:
         Rows of suite "scale": for each number of nodes the rates, and for each part the fraction of the time in which

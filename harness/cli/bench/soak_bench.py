@@ -64,7 +64,6 @@ def readings(fusion: Fusion, seconds: float, report: Report) -> Iterator[Reading
     Args:
         fusion: which parts of a training step run as one call.
         seconds: duration of the training in which readings are taken.
-        report: called with the progress.
     """
     item = workloads.override(workloads.load(WORKLOAD), "training.learning_starts", CAPACITY // 2, "soak")
     item = workloads.override(item, "replay.capacity", CAPACITY, "soak")

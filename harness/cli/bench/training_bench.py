@@ -215,7 +215,6 @@ def measure(
         budget_s: seconds of the rounds.
         extent: how long both systems of each comparison are trained for their returns; None: not at all.
         native_environments: whether C++ steps this project's environments.
-        report: called with the progress.
         flushed: whether the libraries in `PYTORCH` run once more with subnormal numbers treated as zero.
 
     Returns:
@@ -237,7 +236,6 @@ def our_side(item: workloads.Workload, mapping: Mapping, native_environments: bo
     PPO's iterations are native calls on native environments; other algorithms need a prioritised replay for that.
 
     Args:
-        item: the workload.
         mapping: where this project runs its learner, replay management and storage.
         native_environments: whether C++ steps this project's environments.
     """

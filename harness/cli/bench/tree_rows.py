@@ -102,7 +102,6 @@ class TreeRow:
 
         Args:
             operation: "sample" or "update", or one of `FLOORS`.
-            batch_size: items per call.
             calls: number of calls.
             seed: seed of the calls' arguments.
         """
@@ -194,7 +193,6 @@ def cell_samples(
     Args:
         rows: the trees, which have been filled.
         operations: the operation to time, such as "sample", by the name of the row.
-        batch_size: items per call.
         rounds: samples of each tree.
         rng: generator for the order of the turns and the seeds.
         limit_s: most seconds for the samples of one tree. If it is too slow for the fewest samples of an interval in

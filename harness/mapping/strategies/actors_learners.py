@@ -82,11 +82,6 @@ class ActorsLearners:
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
         """Return the prediction for the mapping that trains fastest with its best division of cores.
 
-        Args:
-            table: times of the primitives, by backend and device.
-            problem: properties of the workload, such as the batch size.
-            platform: links and cores of the machine.
-
         Raises:
             ValueError: the table lacks a time for every mapping, or there are fewer than two cores.
         """
@@ -111,12 +106,6 @@ class ActorsLearners:
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
         """Return the throughput of one mapping with its best division of cores.
-
-        Args:
-            table: times of the primitives, by backend and device.
-            problem: properties of the workload, such as the batch size.
-            platform: links and cores of the machine.
-            mapping: backend and device of learner, replay management and storage.
 
         Raises:
             KeyError: the table lacks a time of the mapping.

@@ -29,11 +29,6 @@ class MapTpds23:
         Among equally fast backends the first by name is chosen, so that the choice does not depend on the
         table's order.
 
-        Args:
-            table: times of the primitives, by backend and device.
-            problem: properties of the workload, such as the batch size.
-            platform: links and cores of the machine.
-
         Raises:
             ValueError: the table has no times for the learner or for the replay management.
         """
@@ -73,12 +68,6 @@ class MapTpds23:
         """Return the throughput that MAP Equation 3 predicts: that of the slower of learner and replay management.
 
         If both share a GPU, their times add up instead (MAP VI-B step 2).
-
-        Args:
-            table: times of the primitives, by backend and device.
-            problem: properties of the workload, such as the batch size.
-            platform: links and cores of the machine.
-            mapping: backend and device of learner, replay management and storage.
 
         Raises:
             KeyError: the learner or the replay management was not timed.

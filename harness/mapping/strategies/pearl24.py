@@ -51,11 +51,6 @@ class Pearl24:
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
         """Return the prediction for the mapping with the shortest iteration.
 
-        Args:
-            table: times of the primitives, by backend and device.
-            problem: properties of the workload, such as the batch size.
-            platform: links and cores of the machine.
-
         Raises:
             ValueError: the table has no times for the learner or for the replay management.
         """
@@ -76,12 +71,6 @@ class Pearl24:
 
         If learner and replay share a GPU, nothing overlaps, unless the table has times measured for this case (PRL's
         combined column).
-
-        Args:
-            table: times of the primitives, by backend and device.
-            problem: properties of the workload, such as the batch size.
-            platform: links and cores of the machine.
-            mapping: backend and device of learner, replay management and storage.
 
         Raises:
             KeyError: the table lacks a time that the equation needs.

@@ -27,12 +27,6 @@ class PrimitiveSum:
 
         A gradient step takes the learner's step, the replay's operations, and `update_interval` environment steps.
 
-        Args:
-            table: times of the primitives, by backend and device.
-            problem: properties of the workload, such as the batch size.
-            platform: links and cores of the machine.
-            mapping: backend and device of learner, replay management and storage.
-
         Raises:
             KeyError: one of these was not timed.
         """

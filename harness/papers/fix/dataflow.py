@@ -28,9 +28,6 @@ def conflicts(flow: FixarDataflow) -> tuple[str, ...]:
 
     A rate agrees from the published one to 1.25 times it (`ROOM`), because only matrix products are modelled. The
     utilisation is the share of multiply-adds that the elements could do, which is twice as many with 16 bits.
-
-    Args:
-        flow: the dataflow.
     """
     rate, use, memory, weights = (n.value for n in _published())
     own_rate, own_use, own_memory = (n.value for n in _modelled(flow))

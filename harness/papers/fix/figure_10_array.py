@@ -57,9 +57,6 @@ COUNT_S = 1.0
 def measure(report: Report) -> Sequence[Row]:
     """Return the samples per second of FIX's accelerator.
 
-    Args:
-        report: called with the work done, the total work, and a text that names the current work.
-
     Returns:
         One row per batch size and width of the activations. Their status is `not_run` if the hardware's description
         is missing.
@@ -158,7 +155,6 @@ def in_both_modes(frame: pd.DataFrame, check: Callable[[pd.DataFrame, int], Find
     verdict (`harness.papers.assumptions.both_outcomes`).
 
     Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         check: takes the measurements and the bits of the activations, and returns a finding whose numbers name them.
     """
     full, half = (check(frame, bits) for bits in BACKENDS)

@@ -84,7 +84,6 @@ def measure(
     Args:
         budget_s: seconds, shared by the batch sizes; no further round of a batch size begins after its share. The
             fewest rounds for an interval are always measured.
-        report: called with the work done, the total work, and a text that names the current work.
         batch_sizes: batch sizes to measure.
         rounds: largest number of rounds per batch size.
 

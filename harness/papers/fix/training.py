@@ -97,9 +97,7 @@ def make_learner(item: Workload, formats: Precision | None, batch_size: int, see
     """Return the native learner of a workload, in floats or in fixed point.
 
     Args:
-        item: the workload.
         formats: formats of the fixed-point numbers; None for float32.
-        batch_size: transitions per gradient step.
         seed: seed of the initial weights.
     """
     chosen = FLOAT_32 if formats is None else formats
@@ -114,7 +112,6 @@ def training_of(item: Workload, made: Learner, seed: int) -> Training:
     The replay already holds `learning_starts` steps with random actions.
 
     Args:
-        item: the workload.
         made: the learner to train.
         seed: seed of everything random except the learner: environment, exploration and sampling.
     """
@@ -165,8 +162,6 @@ def train(
         task: the workload and the length of the training.
         curve: name of the precision, such as "fixed 32", for the measurement's `backend`.
         formats: fixed-point formats; None for floats.
-        seed: seed of everything random.
-        report: called with the work done, the total work, and a text that names the current work.
         experiment: name of the experiment that the training belongs to.
 
     Returns:

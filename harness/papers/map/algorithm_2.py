@@ -210,7 +210,6 @@ def measured(budget_s: float, report: Report, capacity: int = CAPACITY) -> Seque
 
     Args:
         budget_s: seconds after which no further round begins; a round times every configuration once.
-        report: called with the work done, the total work, and a text that names the current work.
         capacity: leaves of the timed trees.
 
     Returns:

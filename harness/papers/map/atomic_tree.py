@@ -16,7 +16,6 @@ class AtomicSumTree(OwnProcessSumTree, ExtensionSumTree):
     If an update repeats an index, any of the priorities given for it may be kept.
 
     Args:
-        capacity: number of leaves.
         fanout: K, children of a node.
         threads: threads of a call.
     """

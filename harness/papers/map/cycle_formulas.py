@@ -101,11 +101,7 @@ def _row(
 
 
 def simulated(report: Report) -> Sequence[Row]:
-    """Count the cycles of both designs at all sizes; one row that was not run without the hardware's description.
-
-    Args:
-        report: called with the work done, the total work, and a text that names the current work.
-    """
+    """Count the cycles of both designs at all sizes; one row that was not run without the hardware's description."""
     from placerl.primitives.sum_tree import fpga_backend
 
     if missing := fpga_backend.unavailable_reason():

@@ -115,7 +115,6 @@ def measured(budget_s: float, report: Report) -> Sequence[Row]:
 
     Args:
         budget_s: seconds after which no further round begins; a round times every configuration once.
-        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         One measurement per configuration (call, batch size and number of threads). If this process has fewer cores

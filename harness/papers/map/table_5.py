@@ -37,9 +37,6 @@ NOT_KNOWN = (
 def optimal_mappings(report: Report) -> Sequence[Row]:
     """Compute MAP's optimal mappings (Table V) by Algorithm 3, on times modelled from its platform's published numbers.
 
-    Args:
-        report: called with the work done, the total work, and a text that names the current work.
-
     Returns:
         Rows of two quantities. `as_printed` is 1 if the mapping is the printed one, else 0, with both mappings and
         the reason in the details. `gain` is the gain of the printed mapping over another printed one.

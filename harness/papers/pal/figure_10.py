@@ -47,8 +47,6 @@ def rows_of(frame: pd.DataFrame, workload: str, kind: str) -> list[Any]:
     """Return the stored measurements of one workload and one kind of configuration, as named tuples.
 
     Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-        workload: name of the workload.
         kind: `COLLECTION` (actors alone), `CONSUMPTION` (learners alone) or `TRAINING` (both).
     """
     return evidence.rows_of(frame, EXPERIMENT, workload=workload, backend=kind)
@@ -66,8 +64,6 @@ def found_split(frame: pd.DataFrame, workload: str, cores: int) -> CoreAllocatio
     """Return the division of cores between actors and learners that PAL's Equation 5 gives for measured throughputs.
 
     Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-        workload: name of the workload.
         cores: number of cores to divide.
     """
     curves = [curve(rows_of(frame, workload, kind), kind) for kind in (COLLECTION, CONSUMPTION)]
@@ -103,10 +99,6 @@ def modelled(frame: pd.DataFrame, name: str) -> list[CoreAllocation]:
     PAL's Equation 5 divides the cores between actors and learners by curves that are extrapolated from measurements.
     Its throughput is then scaled by the ratio of measured to predicted throughput on the most cores that were run,
     because actors and learners together are slower than each alone.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
-        name: name of the workload.
 
     Returns:
         For each number of cores the division and its throughput; empty if the measurements are not sufficient.

@@ -84,8 +84,6 @@ def measure(
     The first two give the curves that PAL's Equation 5 uses to split cores between actors and learners.
 
     Args:
-        name: name of the workload.
-        report: called with the work done, the total work, and a text that names the current work.
         stretches: stretches of time per configuration.
         stretch_s: seconds per stretch.
 
@@ -124,7 +122,6 @@ def splits(rows: Sequence[Row], item: Workload, cores: Sequence[int]) -> list[tu
 
     Args:
         rows: the measured throughputs of actors and of learners over cores.
-        item: the workload.
         cores: the numbers of cores, ascending.
 
     Returns:

@@ -68,7 +68,6 @@ def measure(
         baseline: the other library, as the name of its folder under `baselines/`; its virtual environment has to
             exist.
         all_cores: whether both use all cores that this process may use, else the first of them.
-        report: called with the work done, the total work, and a text that names the current work.
         budget_s: seconds of the timed rounds.
         extent: for how many steps and seeds both are trained to compare their returns; by default `WORKLOADS`',
             `SEEDS` and `RETURNS_S`.

@@ -135,7 +135,6 @@ def measure(
         batch_sizes: items per sample and per update.
         rounds: turns per configuration.
         budget_s: seconds for all turns together; a turn takes between 0.002 and 0.1 s.
-        report: called with the work done, the total work, and a text that names the current work.
         capacity: items in the replay, which is full.
         threads: numbers of threads.
         seed: seed of the order of turns and of the samples.
@@ -216,7 +215,6 @@ def experiment(budget_s: float, report: Report) -> Sequence[Row]:
 
     Args:
         budget_s: seconds for all turns together.
-        report: called with the work done, the total work, and a text that names the current work.
     """
     # Threads take time to start together, so a turn is never shortened in favour of more rounds.
     rounds = statistics.PAIRS if budget_s >= 60 else statistics.FEWEST_PAIRS

@@ -78,7 +78,6 @@ def measure_trees(
         trees: the configurations: capacity, fanout and alignment.
         experiment: name of the experiment, for the measurements' details.
         budget_s: seconds after which no further round begins; a round times every configuration once.
-        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         Two measurements per tree, its own and its copy's: seconds per call.
@@ -112,7 +111,6 @@ def fanout(budget_s: float, report: Report) -> Sequence[Row]:
 
     Args:
         budget_s: seconds after which no further round begins; a round times every configuration once.
-        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         Two measurements per tree, its own and that of an identical copy, which shows the noise: seconds per call.
@@ -140,7 +138,6 @@ def trees_of(frame: pd.DataFrame, experiment: Experiment) -> Trees:
     """Return the stored measurements of a sum tree experiment.
 
     Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         experiment: the experiment.
 
     Returns:

@@ -18,7 +18,6 @@ class ScalarSumTree(ExtensionSumTree):
     """A float32 sum tree with the same scalar code for every fanout; a cache line holds 16 nodes.
 
     Args:
-        capacity: number of leaves.
         fanout: K, children of a node, 2 to 256.
         aligned: pad the root with K - 1 values, so that node groups start on cache lines where K is a multiple
             of 16 (PAL IV-C4).

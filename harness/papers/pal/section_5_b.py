@@ -76,8 +76,6 @@ def measure(
     """Time gradient steps of one workload with every split of threads between actors and learners.
 
     Args:
-        name: name of the workload.
-        report: called with the work done, the total work, and a text that names the current work.
         rounds: timed stretches of training per split.
         steps: gradient steps per stretch.
 

@@ -26,7 +26,6 @@ def layout(budget_s: float, report: Report) -> Sequence[Row]:
 
     Args:
         budget_s: seconds after which no further round begins; a round times every configuration once.
-        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         Two measurements per layout, its own and that of an identical copy, which shows the noise: seconds per call.

@@ -73,7 +73,6 @@ def case(name: str, agents: int, title: str) -> Case[Any]:
     A call steps some environments once, each in a separate process.
 
     Args:
-        name: name of the workload.
         agents: number of environments; 0 means a single one in the calling process.
         title: name under which the case is timed.
     """
@@ -112,7 +111,6 @@ def measured(budget_s: float, report: Report) -> Sequence[Row]:
 
     Args:
         budget_s: seconds per workload after which no further round begins; a round times every configuration once.
-        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         For each workload, measurements of the step in this process, of the same once more, which shows the noise, and

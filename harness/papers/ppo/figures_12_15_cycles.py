@@ -41,9 +41,6 @@ def dataflows_mujoco(report: Report) -> Sequence[Row]:
 
     A dataflow says what stays in the array's elements: sums, weights or inputs.
 
-    Args:
-        report: called with the work done, the total work, and a text that names the current work.
-
     Returns:
         Rows with the cycles of each process (FW, BW or WU: forward pass, backward pass, weight update) in each
         dataflow; one row that was not run if the hardware's description is missing.
@@ -53,9 +50,6 @@ def dataflows_mujoco(report: Report) -> Sequence[Row]:
 
 def dataflows_pong(report: Report) -> Sequence[Row]:
     """Count the cycles of Pong's network's products in the three dataflows, on arrays of 32 x 32 and 38 x 38 (Fig. 13).
-
-    Args:
-        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         Rows with the cycles of each process (FW, BW or WU: forward pass, backward pass, weight update) in each
@@ -68,9 +62,6 @@ def layouts(report: Report) -> Sequence[Row]:
     """Count the cycles of a mini-batch on PPO's accelerator with two layouts of its operands in memory (Fig. 14).
 
     The layouts are the blocked and the plain one.
-
-    Args:
-        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         Rows with the cycles of both layouts, one per benchmark; one row that was not run if the hardware's
@@ -87,9 +78,6 @@ def layouts(report: Report) -> Sequence[Row]:
 
 def balancing(report: Report) -> Sequence[Row]:
     """Count the cycles of training on two compute units, with and without load balancing between them (Fig. 15).
-
-    Args:
-        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         Rows by benchmark and by the epoch after which the policy stops training, each with the cycles with and

@@ -80,7 +80,6 @@ def joined(frame: pd.DataFrame, benchmark: str) -> dict[PpoIteration, Any]:
     """Return the rows of a benchmark's iterations in virtual time, by iteration.
 
     Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         benchmark: "Hopper", "Humanoid" or "Pong".
     """
     rows = select(

@@ -75,7 +75,6 @@ def algorithm(item: Workload, *, shared: bool) -> PPO:
     """Return the PPO algorithm of a workload, unchanged or with shared hidden layers.
 
     Args:
-        item: the workload.
         shared: whether policy and value share the hidden layers.
 
     Raises:
@@ -91,7 +90,6 @@ def case(item: Workload, minibatch: int, title: str, *, shared: bool) -> Case[Le
     """Return the case (what the timing protocol sets up, checks and calls) of a gradient step of PPO.
 
     Args:
-        item: the workload.
         minibatch: samples per step.
         title: name under which the case is timed.
         shared: whether policy and value share the hidden layers.
@@ -131,7 +129,6 @@ def measured(
         names: names of the workloads.
         minibatches: sizes of the mini-batches, in samples per step.
         budget_s: seconds per workload after which no further round begins; a round times every configuration once.
-        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         Three measurements per workload and mini-batch: with shared layers, the same once more, which shows the noise,

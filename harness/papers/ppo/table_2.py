@@ -120,7 +120,6 @@ def found(frame: pd.DataFrame, benchmark: str, device: str = CPU) -> dict[PpoIte
     """Return the iterations of PPO that were timed on a device and whose cycles on the accelerator were counted.
 
     Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         benchmark: "Hopper", "Humanoid" or "Pong".
         device: "cpu" or "cuda".
 
@@ -264,7 +263,6 @@ def joined_of(frame: pd.DataFrame, benchmark: str) -> dict[PpoIteration, tuple[F
     """Return the iterations that were timed on the CPU and run in virtual time, at the clock of the counted cycles.
 
     Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them.
         benchmark: "Hopper", "Humanoid" or "Pong".
     """
     rows, timed = joined(frame, benchmark), found(frame, benchmark)

@@ -96,7 +96,6 @@ def sized(item: Workload, iteration: PpoIteration) -> Workload:
     Without early stopping every epoch trains both networks.
 
     Args:
-        item: the workload.
         iteration: its agents, steps of each, epochs and samples of a mini-batch.
     """
     tables = item.tables()
@@ -138,7 +137,6 @@ def timed(
         wanted: the iterations.
         budget_s: seconds after which no further round begins, once there are enough rounds for intervals; a round
             times every iteration once.
-        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         One row per iteration: its seconds, with the seconds of each part in the details.
@@ -198,7 +196,6 @@ def counted(benchmark: str, wanted: Sequence[PpoIteration], report: Report) -> S
     Args:
         benchmark: "Hopper", "Humanoid" or "Pong".
         wanted: the iterations.
-        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         One row per iteration: its cycles, with those of inference, training and PPO's Equation 5 in the details. The

@@ -82,7 +82,6 @@ def virtual(benchmark: str, wanted: Sequence[PpoIteration], budget_s: float, rep
         benchmark: "Hopper" or "Humanoid".
         wanted: the iterations.
         budget_s: seconds after which no further round begins, once there are enough.
-        report: called with the work done, the total work, and a text that names the current work.
 
     Returns:
         One row per iteration: its seconds without latencies, and in the details those of its parts, the transfers and

@@ -71,10 +71,7 @@ def measure(
 
     Args:
         item: the workload, with any number of actors.
-        mapping: backend and device of learner, replay management and storage.
-        batch_size: transitions per gradient step.
         budget_s: seconds after which no further round begins, once there are enough rounds for a verdict.
-        report: called with the work done, the total work, and a text that names the current work.
         rounds: most rounds; a turn is one iteration.
         settling: iterations before the timed ones, in which Algorithm 1 moves work.
 

@@ -64,10 +64,7 @@ def measure(
     """Time trainings with PRL's runtime, and without each part of it, in the same interleaved rounds.
 
     Args:
-        item: the workload.
-        batch_size: transitions per gradient step.
         budget_s: seconds after which no further round begins, once there are enough rounds for a verdict.
-        report: called with the work done, the total work, and a text that names the current work.
         rounds: most rounds; a turn is one iteration.
 
     Returns:

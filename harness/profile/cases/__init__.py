@@ -54,7 +54,6 @@ def piece_cases(
     Args:
         workload, batch_size: define the sizes.
         parts: learners and replays shared with other cases; None creates them.
-        precisions: precisions of the learners.
     """
     problem = problem_of(workload, batch_size)
     if problem.on_policy:
@@ -84,7 +83,6 @@ def all_cases(
 
     Args:
         workload, batch_size: define the sizes.
-        precisions: precisions of the learners.
     """
     return [
         *primitive_cases(workload, batch_size, precisions),

@@ -40,7 +40,6 @@ def learner_cases(
 
     Args:
         workload, batch_size: define the sizes.
-        precisions: precisions of the learners.
     """
     # Counting the work needs a trace of the step, which asv and pytest-benchmark do not need.
     step, infer = cache(lambda: step_work(workload, batch_size)), cache(lambda: infer_work(workload))

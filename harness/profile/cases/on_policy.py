@@ -134,7 +134,6 @@ def on_policy_cases(
     Args:
         workload: defines the sizes.
         problem: properties of the workload, such as the vector steps of an iteration.
-        precisions: precisions of the learners.
         parts: learners and actors shared with other cases; None creates them.
     """
     shared = parts or SharedParts(workload, problem)

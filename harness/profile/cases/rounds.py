@@ -177,7 +177,6 @@ class Sequences:
 
     Args:
         workload: a workload whose replay fits the memory several times.
-        problem: properties of the workload, such as the gradient steps per round.
         parts: learners and replays, shared with other cases.
     """
 
@@ -258,9 +257,7 @@ def round_cases(
 
     Args:
         workload: a workload whose replay fits the memory several times.
-        problem: properties of the workload, such as the gradient steps per round.
         parts: learners and replays shared with other cases; None creates them.
-        precisions: precisions of the learners.
     """
     made = Sequences(workload, problem, parts or SharedParts(workload, problem))
     rows, batch = problem.round_vector_steps * problem.actors, problem.batch_size

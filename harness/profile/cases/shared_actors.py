@@ -81,7 +81,6 @@ class BorrowedActors(Actors):
         The weights are first handed over if another learner used the actors last.
 
         Args:
-            steps: number of vector steps.
             explore: whether the policy chooses the actions; otherwise they are random.
         """
         if self._pool.learner is not self._learner:

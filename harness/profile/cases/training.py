@@ -118,8 +118,6 @@ def training_case(
 
     Args:
         workload: a workload whose replay fits the memory.
-        problem: properties of the workload, such as the gradient steps per round.
-        mapping: backend and device of learner, replay management and storage.
         runs: dict in which the timed training is stored under the case's name.
         loop: the loop (order of calls) that is run.
         parts: learners and replays shared with other cases; None creates them.

@@ -78,9 +78,7 @@ def validation_cases(
 
     Args:
         workload: off-policy, with a prioritised replay that fits the memory several times.
-        problem: properties of the workload, such as the gradient steps per round.
         parts: learners and replays, shared with other cases.
-        precisions: precisions of the learners.
     """
     made = Sequences(workload, problem, parts)
     rows, batch = problem.round_vector_steps * problem.actors, problem.batch_size
@@ -179,7 +177,6 @@ def relaxed_case(
 
     Args:
         workload: off-policy, with a prioritised replay that fits the memory several times.
-        problem: properties of the workload, such as the gradient steps per round.
         parts: learners and replays, shared with other cases.
     """
 

@@ -51,7 +51,6 @@ class Actors(ABC):
         """Request `steps` vector steps, each of which steps every environment once; only one request may be open.
 
         Args:
-            steps: number of vector steps.
             explore: whether the policy chooses the actions, with its exploration; otherwise they are
                 uniformly random.
         """
@@ -130,7 +129,6 @@ class InlineActors(Actors):
         A vector step steps every environment once.
 
         Args:
-            steps: number of vector steps.
             explore: whether the policy chooses the actions; otherwise they are random.
         """
         self._asked = steps, explore

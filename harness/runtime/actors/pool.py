@@ -209,7 +209,6 @@ class ActorPool(Actors):
         over all requests is the same, up to less than one vector step of the active environments.
 
         Args:
-            steps: number of vector steps.
             explore: whether the policy chooses the actions; otherwise they are random.
 
         Raises:

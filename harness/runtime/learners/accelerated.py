@@ -120,12 +120,9 @@ class AcceleratedLearner(ParallelLearner):
     """A learner whose gradients are computed by an accelerator and by several threads.
 
     Args:
-        algorithm: the algorithm to learn.
         backend: backend of the accelerator, "opencl" or "fpga".
         device: a device of the backend; None: its default.
-        batch_size: transitions per gradient step.
         trainers: number of threads.
-        seed: seed of the initial parameters and of the random draws.
     """
 
     updates: AcceleratedUpdates

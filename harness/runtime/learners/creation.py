@@ -37,7 +37,6 @@ def learner_of(
 
     Args:
         workload, mapping: give the algorithm and the learner's backend, device and precision.
-        batch_size: transitions per gradient step.
         seed: seed of the learner's first state and of its random draws.
         threads: threads of a native learner. PyTorch's threads are set for the whole process; other backends choose
             their own.
@@ -84,7 +83,6 @@ def check_streams(workload: Task, mapping: Mapping, batch_size: int, streams: in
     Args:
         workload: gives the algorithm; a program's own step cannot be cut at its gradients.
         mapping: gives the learner's backend.
-        batch_size: transitions per gradient step.
         streams: number of streams; None: as many as the learner has by itself.
     """
     if streams is None:
@@ -119,7 +117,6 @@ def delay_of(mapping: Mapping, delay: int | None) -> int | None:
     """Return the gradient steps after which a mapping's learner narrows its activations; None if it never does.
 
     Args:
-        mapping: backend and device of learner, replay management and storage.
         delay: the requested delay; None means `DELAY`.
     """
     if mapping.learner.precision != DYNAMIC:

@@ -98,7 +98,6 @@ def gradient_graphs(algorithm: Algorithm, batch_size: int, variant: str) -> tupl
     """Return the graph of each gradient of a step, in the order in which the step computes them.
 
     Args:
-        algorithm: the algorithm to learn.
         batch_size: transitions in the part of a batch.
         variant: the kind of gradient step.
 
@@ -144,7 +143,6 @@ class PartGradients:
     """Computes the gradients of parts of batches on an accelerator, with an executable for each size of a part.
 
     Args:
-        algorithm: the algorithm to learn.
         backend: one of `BACKENDS`.
         device: a device of the backend; None: its default.
 

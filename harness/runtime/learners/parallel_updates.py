@@ -134,9 +134,6 @@ class ParallelLearner(TorchLearner):
 
     Args:
         trainers: number of threads in addition to the learner's own.
-        algorithm: the algorithm to learn.
-        batch_size: transitions per gradient step.
-        seed: seed of the initial parameters and of the random draws.
         updates: computes the gradients; by default a `ParallelUpdates`.
     """
 

@@ -187,8 +187,6 @@ class LearnerProcesses(_PartLearner):
         algorithm: an off-policy algorithm that, outside its losses, computes each sample independently of
             the others.
         processes: number of processes, 2 to the batch size.
-        batch_size: transitions per gradient step.
-        seed: seed of the initial parameters and of the random draws.
 
     Attributes:
         pids: IDs of the other processes.

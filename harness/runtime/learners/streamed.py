@@ -63,8 +63,6 @@ class StreamedLearner(ParallelLearner):
         algorithm: an algorithm of `primitives.algorithms`.
         streams: number of streams, 2 to the batch size; they divide a batch as evenly as possible.
         device: an OpenCL device; None: the backend's default.
-        batch_size: transitions per gradient step.
-        seed: seed of the initial parameters and of the random draws.
 
     Raises:
         ValueError: a number of streams is out of range, or there is no such device.

@@ -96,7 +96,6 @@ class SimulatedUnit:
         Operands of zeros are simulated, because the cycles depend only on the sizes.
 
         Args:
-            shape: sizes of the product.
             dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
             halves: whether a word holds two numbers of half the width, of B in "WS" and of A otherwise.
         """

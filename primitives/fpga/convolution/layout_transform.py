@@ -133,7 +133,6 @@ def move_cycles(convolution: Convolution, *, lanes: int) -> int:
     """Return the number of moves that transform all images of a convolution; each move takes one cycle.
 
     Args:
-        convolution: sizes of the convolution.
         lanes: most words that one move transfers, all of one row of a window; every such row begins with a new move.
     """
     return convolution.matrix_size[0] * convolution.kernel[0] * blocks(convolution.run, lanes)
@@ -143,7 +142,6 @@ def moves_golden(convolution: Convolution, *, lanes: int) -> Iterator[tuple[int,
     """Yield the moves that a `LayoutTransform` makes for a whole convolution: its golden model.
 
     Args:
-        convolution: sizes of the convolution.
         lanes: P, most words of a move.
 
     Yields:

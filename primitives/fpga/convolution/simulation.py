@@ -88,7 +88,6 @@ class SimulatedConvolution:
         The memory of A limits it, and in "IS" also the accumulators, because there the windows stream.
 
         Args:
-            convolution: sizes of the convolution.
             outputs: number of output channels.
             dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
             transposed: whether the Toeplitz matrix is read transposed, as for the gradient of the kernels.

@@ -83,7 +83,6 @@ def transform_cycles(convolution: Convolution, band: Band, *, side: int) -> int:
     Every row of a window takes moves of its own.
 
     Args:
-        convolution: sizes of the convolution.
         band: the part of the convolution that is transformed.
         side: P, rows and columns of the array.
     """
@@ -150,7 +149,6 @@ def convolution_cycles(
     """Return the cycles of a convolution, or of the gradient of its weights, from the first command to the end.
 
     Args:
-        convolution: sizes of the convolution.
         outputs: number of output channels.
         side: P, rows and columns of the array.
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
@@ -173,7 +171,6 @@ def difference_terms(
     """Return the cycles beyond PPO's Equation 5 for the whole product, by reason; they add up to the difference.
 
     Args:
-        convolution: sizes of the convolution.
         outputs: number of output channels.
         side: P, rows and columns of the array.
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).

@@ -127,7 +127,6 @@ def backward_cycles(
 
     Args:
         layers: from the inputs on.
-        batch: number of samples.
         array: the accelerator.
         to_inputs: whether the errors go back to the network's inputs; otherwise to the first hidden layer.
     """
@@ -142,7 +141,6 @@ def gradient_cycles(layers: Sequence[GemmLayer], batch: int, array: ArrayModel) 
 
     Args:
         layers: the layers of the network, from the inputs on.
-        batch: number of samples.
         array: the accelerator.
     """
     words = layer_words(batch, cores=array.cores, inference=False, halves=array.halves)
@@ -174,7 +172,6 @@ def ddpg_products(state: int, action: int, batch: int) -> list[LayerProduct]:
 
     Args:
         state, action: numbers of elements of a state and of an action.
-        batch: number of samples.
     """
     actor, critic = mlp(state, *FIX_HIDDEN, action), mlp(state + action, *FIX_HIDDEN, 1)
 
@@ -216,7 +213,6 @@ def ddpg_cycles(state: int, action: int, batch: int, array: ArrayModel = FIXAR) 
 
     Args:
         state, action: numbers of elements of a state and of an action.
-        batch: number of samples.
         array: the accelerator.
     """
     actor, critic = mlp(state, *FIX_HIDDEN, action), mlp(state + action, *FIX_HIDDEN, 1)

@@ -52,9 +52,7 @@ def ddpg_cycles(flow: FixarDataflow, state: int, action: int, batch: int) -> int
     divide the vectors and share a block, whose gradients take the memory as long as its weights.
 
     Args:
-        flow: the dataflow.
         state, action: numbers of elements of a state and of an action.
-        batch: number of samples.
     """
     together = min(flow.vectors or batch, batch)
     total = 0
@@ -73,7 +71,6 @@ def samples_per_s(flow: FixarDataflow, state: int, action: int, batch: int) -> f
     """Return the samples per second of DDPG updates at FIX's clock frequency; only matrix products take time.
 
     Args:
-        flow: the dataflow.
         state, action: numbers of elements of a state and of an action.
         batch: number of samples of an update.
     """
@@ -84,7 +81,6 @@ def multiply_adds_per_element(flow: FixarDataflow, state: int, action: int, batc
     """Return the multiply-adds of an update per element and cycle: at most 1, or 2 with activations of 16 bits.
 
     Args:
-        flow: the dataflow.
         state, action: numbers of elements of a state and of an action.
         batch: number of samples of an update.
     """
@@ -96,7 +92,6 @@ def activation_bytes(flow: FixarDataflow, state: int, batch: int) -> int:
     """Return the bytes that hold what goes into the actor's layers, in lines of 16 words, for the vectors in work.
 
     Args:
-        flow: the dataflow.
         state: number of elements of a state.
         batch: number of samples of an update.
     """

@@ -22,7 +22,6 @@ def transposed_operands(layers: Sequence[GemmLayer], batch: int) -> list[GemmSha
     In the backward pass (BW) A holds the weights, in the gradient of the weights (WU) the activations.
 
     Args:
-        layers: the layers of the network.
         batch: samples of a mini-batch.
     """
     return [*backward_operands(layers, batch), *shapes(layers, "WU", batch)]
@@ -35,7 +34,6 @@ def backward_operands(layers: Sequence[GemmLayer], batch: int) -> list[GemmShape
     such product.
 
     Args:
-        layers: the layers of the network.
         batch: samples of a mini-batch.
     """
     return [
@@ -50,7 +48,6 @@ def update_stalls(layers: Sequence[GemmLayer], batch: int, *, side: int, dataflo
     """Return the cycles for which one mini-batch update waits because matrices have the plain layout.
 
     Args:
-        layers: the layers of the network.
         batch: samples of a mini-batch.
         side: P, rows and columns of the array.
         dataflow: "NS", "WS" or "IS" (what stays in the array), in which the stalls of this project's hardware count;
@@ -96,7 +93,6 @@ def layout_gain(
     """Return the throughput with the blocked layout over that with the plain layout, minus 1 (Fig. 14).
 
     Args:
-        layers: the layers of the network.
         iteration: hyper-parameters of an iteration.
         published: the published throughput, with the blocked layout.
         side: P, rows and columns of the array.
@@ -113,7 +109,6 @@ def accelerator_layout_gain(layers: Sequence[GemmLayer], iteration: PpoIteration
     It leaves out the host and transfers, so it is an upper bound of the published gains.
 
     Args:
-        layers: the layers of the network.
         iteration: hyper-parameters of an iteration.
         side: P, rows and columns of the array.
     """

@@ -33,7 +33,6 @@ def ppo_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
     """Return the cycles of a product by PPO's Equation 5: passes x (vectors per pass) + 2 P - 1.
 
     Args:
-        shape: sizes of the product.
         side: P, rows and columns of the array.
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
     """
@@ -46,7 +45,6 @@ def difference_terms(
     """Return the cycles of a product on the core beyond PPO's Equation 5, by reason; they add up to the difference.
 
     Args:
-        shape: sizes of the product.
         side: P, rows and columns of the array.
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         halves: whether the operand from the left carries two activations per word.
@@ -70,7 +68,6 @@ def core_cycles(
     """Return the cycles of a product on the core, from the first operand in the array to the last sum.
 
     Args:
-        shape: sizes of the product.
         side: P, rows and columns of the array.
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         halves: whether the operand from the left carries two activations per word.
@@ -85,7 +82,6 @@ def block_load_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
     """Return the cycles of a product on a core that loads stationary blocks at once.
 
     Args:
-        shape: sizes of the product.
         side: P, rows and columns of the array.
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
     """
@@ -98,7 +94,6 @@ def best_dataflow(shape: GemmShape, *, side: int) -> str:
     In "NS" only sums stay in the array, in "WS" weights, and in "IS" inputs.
 
     Args:
-        shape: sizes of the product.
         side: P, rows and columns of the array.
     """
     return min(DATAFLOWS, key=lambda dataflow: core_cycles(shape, side=side, dataflow=dataflow))
@@ -110,7 +105,6 @@ def utilisation(shape: GemmShape, cycles: int, *, side: int) -> float:
     With two activations of half the width per word it may be up to 2.
 
     Args:
-        shape: sizes of the product.
         cycles: clock cycles that the product takes.
         side: P, rows and columns of the array.
     """

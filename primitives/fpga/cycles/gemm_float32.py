@@ -23,7 +23,6 @@ def difference_terms(shape: GemmShape, *, side: int, dataflow: str) -> dict[str,
     """Return the cycles of a float32 product beyond PPO's Equation 5, by reason; they add up to the difference.
 
     Args:
-        shape: sizes of the product.
         side: P, rows and columns of the array.
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
 
@@ -47,7 +46,6 @@ def core_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
     """Return the cycles of a float32 product on the core, from the first operand in the array to the last sum.
 
     Args:
-        shape: sizes of the product.
         side: P, rows and columns of the array.
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
     """

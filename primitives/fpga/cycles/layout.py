@@ -49,7 +49,6 @@ def plain_stalls(shape: GemmShape, *, side: int, dataflow: str) -> int:
     """Return the stalls of the compute unit while it reads A transposed from the plain layout.
 
     Args:
-        shape: sizes of the product.
         side: P, rows and columns of the array.
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
     """
@@ -62,7 +61,6 @@ def difference_terms(shape: GemmShape, *, side: int, dataflow: str) -> dict[str,
     The stalls are the cycles in which it waits for A, read transposed from the plain layout.
 
     Args:
-        shape: sizes of the product.
         side: P, rows and columns of the array.
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
 

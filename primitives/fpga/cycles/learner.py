@@ -81,9 +81,6 @@ def _forward(layers: Sequence[LayerShape]) -> list[int]:
 def stage_cycles(work: Pass) -> dict[str, list[int]]:
     """Return the cycles that a sample takes in each stage of the learner pipeline, by the kind of stage.
 
-    Args:
-        work: the layers of the pass.
-
     Returns:
         For "target", "forward", "loss", "backward" and "gradient" the cycles of each stage, layer by layer. The first
         layer has no backward stage.
@@ -118,7 +115,6 @@ def pipeline_cycles(work: Pass, *, samples: int, interval: int = 1) -> int:
     for every further sample. The longest path counts.
 
     Args:
-        work: the layers of the pass.
         samples: number of samples per pipeline.
         interval: cycles after which the pipeline is offered another sample: DP if pipelines get theirs in turn.
     """
@@ -134,7 +130,6 @@ def update_cycles(work: Pass, *, adam_latency: int) -> int:
     A word of weights is read per cycle, for all layers in parallel.
 
     Args:
-        work: the layers of the pass.
         adam_latency: cycles from reading the last word to writing the last new weight.
     """
     return max(layer.words for layer in work.trained_layers) + adam_latency

@@ -67,7 +67,6 @@ def update_cycles(
     The processes are the forward pass (FW), the backward pass (BW) and the gradients of the weights (WU).
 
     Args:
-        layers: the layers of the network.
         batch: samples of the mini-batch.
         side: P, rows and columns of the array.
         product_cycles: returns the cycles of one product.
@@ -85,7 +84,6 @@ def pair_update_cycles(layers: Sequence[GemmLayer], batch: int, *, side: int) ->
     """Return the cycles of one mini-batch update on the hardware with two compute units, `UnitPair`.
 
     Args:
-        layers: the layers of the network.
         batch: samples that each unit processes: the mini-batch, or half of it if both units share the update.
         side: P, rows and columns of the array.
     """

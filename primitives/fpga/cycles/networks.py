@@ -33,11 +33,7 @@ class GemmLayer:
         return GemmShape(batch * self.out_size[0] * self.out_size[1], window * self.inputs, self.outputs)
 
     def backward(self, batch: int) -> GemmShape:
-        """Return the sizes of the product that gives the gradients with respect to the layer's inputs.
-
-        Args:
-            batch: number of samples.
-        """
+        """Return the sizes of the product that gives the gradients with respect to the layer's inputs."""
         window = self.kernel[0] * self.kernel[1]
         return GemmShape(batch * self.in_size[0] * self.in_size[1], window * self.outputs, self.inputs)
 

@@ -48,7 +48,6 @@ def shapes(layers: Sequence[GemmLayer], process: str, batch: int) -> list[GemmSh
         layers: the layers of the network, inputs first.
         process: "FW" (forward), "BW" (backward, last layer first, without the first layer) or "WU"
             (gradients of the weights).
-        batch: number of samples.
 
     Raises:
         ValueError: there is no such process.
@@ -75,9 +74,7 @@ def process_cycles(
     """Return the cycles of one process of a training step, for one batch in one dataflow (Equation 6).
 
     Args:
-        layers: the layers of the network.
         process: "FW" (forward), "BW" (backward) or "WU" (gradients of the weights).
-        batch: number of samples.
         side: P, rows and columns of the array.
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         product_cycles: returns the cycles of one product.
@@ -98,8 +95,6 @@ def best_dataflows(
     All layers of a process have the same dataflow (PPO 4).
 
     Args:
-        layers: the layers of the network.
-        batch: number of samples.
         side: P, rows and columns of the array.
         processes: "FW" (forward), "BW" (backward) and "WU" (gradients of the weights), or some of them.
         product_cycles: returns the cycles of one product.
@@ -143,7 +138,6 @@ def iteration_cycles(
     """Return the cycles of one PPO iteration on one compute unit.
 
     Args:
-        layers: the layers of the network.
         iteration: hyper-parameters of the iteration.
         side: P, rows and columns of the array.
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs); None: the best
@@ -192,7 +186,6 @@ def dataflow_gain(
     The gain is never negative, because NS (only sums stay in the array) is one of the dataflows to choose from.
 
     Args:
-        layers: the layers of the network.
         iteration: hyper-parameters of the iteration.
         side: P, rows and columns of the array.
         product_cycles: returns the cycles of one product.

@@ -25,7 +25,6 @@ def occupied_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
     """Return the cycles from a product's first operand in the array until the array is empty.
 
     Args:
-        shape: sizes of the product.
         side: P, rows and columns of the array.
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
     """

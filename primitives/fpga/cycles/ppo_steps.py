@@ -19,18 +19,10 @@ class Propagation(Protocol):
     """The cycles of an accelerator's runs."""
 
     def forward_cycles(self, batch: int) -> int:
-        """Return the cycles of the forward pass of all networks.
-
-        Args:
-            batch: number of samples.
-        """
+        """Return the cycles of the forward pass of all networks."""
 
     def training_cycles(self, batch: int) -> int:
-        """Return the cycles from the gradients of the outputs to the new weights of all networks.
-
-        Args:
-            batch: number of samples.
-        """
+        """Return the cycles from the gradients of the outputs to the new weights of all networks."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +41,11 @@ class DesignSteps:
     activation: str = "tanh"
 
     def forward_cycles(self, batch: int) -> int:
-        """Return the cycles of the forward pass of the network that takes longest.
-
-        Args:
-            batch: number of samples.
-        """
+        """Return the cycles of the forward pass of the network that takes longest."""
         return max(self._fewest(program, batch, ("FW",)) for program in self.programs)
 
     def training_cycles(self, batch: int) -> int:
-        """Return the cycles of the backward and weight steps, with Adam, of the network that takes longest.
-
-        Args:
-            batch: number of samples.
-        """
+        """Return the cycles of the backward and weight steps, with Adam, of the network that takes longest."""
         sized = [replace(program, batch=batch) for program in self.programs]
         return max(
             self._fewest(program, batch, ("BW", "WU"))

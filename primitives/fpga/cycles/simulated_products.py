@@ -37,7 +37,6 @@ class SimulatedProducts:
         The method can be given as `product_cycles` to the functions of `cycles.ppo`.
 
         Args:
-            shape: sizes of the product.
             side: P, rows and columns of the array; must be the unit's.
             dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
 
@@ -53,7 +52,6 @@ class SimulatedProducts:
         """Return how many of a product's cycles are stalls, in which A was requested and not ready.
 
         Args:
-            shape: sizes of the product.
             dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         """
         return self._of(shape, dataflow)[1]

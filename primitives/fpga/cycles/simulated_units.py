@@ -131,7 +131,6 @@ def pass_cycles(work: Pass, *, samples: int, update: int) -> int:
     """Return the simulated cycles of a pass, in which a learner pipeline processes a batch and updates the weights.
 
     Args:
-        work: the layers of the pass.
         samples: samples per pipeline.
         update: cycles of the update.
     """

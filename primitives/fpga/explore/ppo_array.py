@@ -135,7 +135,6 @@ def ppo_designs(
     """Return a design for every size of array: first those that fit the device, the fastest first.
 
     Args:
-        layers: the layers of the network.
         iteration: hyper-parameters of a PPO iteration.
         device: the FPGA.
         units: number of compute units, one per separately trained network.

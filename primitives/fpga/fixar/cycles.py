@@ -16,7 +16,6 @@ def step_cycles(shape: FixarShape, batch: int, *, halves: bool) -> dict[str, int
     """Return the cycles of a training step by part, from the command to the end of the last update.
 
     Args:
-        shape: sizes of the accelerator.
         batch: B; with `halves` an even number.
         halves: whether activations have 16 bits.
 
@@ -40,7 +39,6 @@ def forward_cycles(shape: FixarShape, batch: int, *, halves: bool) -> int:
     """Return the cycles of a training step in which the cores get a block of a forward pass, of all of "products".
 
     Args:
-        shape: sizes of the accelerator.
         batch: B; with `halves` an even number.
         halves: whether activations have 16 bits.
     """
@@ -75,7 +73,6 @@ def samples_per_s(shape: FixarShape, batch: int, clock_hz: float, *, halves: boo
     """Return the samples per second of training steps (FIX: inferences per second, IPS).
 
     Args:
-        shape: sizes of the accelerator.
         batch: B.
         clock_hz: the clock frequency in Hz.
         halves: whether activations have 16 bits.

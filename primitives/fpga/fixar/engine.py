@@ -108,9 +108,6 @@ def coded(m: Module, raw: Value, shift: Value) -> Value:
 class BlockLoops(wiring.Component):
     """Gives the blocks of a pass, one per cycle, and says when its last result is stored.
 
-    Args:
-        shape: sizes of the accelerator.
-
     Ports:
         start: In(1), command: In(pass_layout), stays until `done`. done: Out(1), the pass has ended.
         issuing: Out(1), there is a block: its address `block`, the steps `outer` and `inner` of the loops, and
@@ -165,7 +162,6 @@ class LayerEngine(wiring.Component):
     """The cores with the memories of activations and errors.
 
     Args:
-        shape: sizes of the accelerator.
         datapath: whether there are cores and memories; without them it takes the same cycles, and computes nothing.
 
     Ports:

@@ -87,7 +87,6 @@ class ParameterMemory(wiring.Component):
     One of these may use it at a time: passes (blocks), an update, `load`, `dump`.
 
     Args:
-        shape: sizes of the accelerator.
         datapath: whether there are memories and lanes; without them an update takes the same cycles, and no more.
 
     Ports:

@@ -116,11 +116,7 @@ def _scalar(function: ScalarFunction, count: int = 1) -> SequencerStep:
 
 
 def train(shape: FixarShape) -> list[SequencerStep]:
-    """Return the program of a DDPG update.
-
-    Args:
-        shape: sizes of the accelerator.
-    """
+    """Return the program of a DDPG update."""
     one = SequencerStep
     tanh = _scalar(ScalarFunction.TANH, shape.action)
     critic = [
@@ -157,11 +153,7 @@ def train(shape: FixarShape) -> list[SequencerStep]:
 
 
 def act(shape: FixarShape) -> list[SequencerStep]:
-    """Return the program that gives the action for one state, with noise for exploration.
-
-    Args:
-        shape: sizes of the accelerator.
-    """
+    """Return the program that gives the action for one state, with noise for exploration."""
     return [
         SequencerStep(StepKind.READ_STATES),
         *_forward(shape, shape.actor),

@@ -30,7 +30,6 @@ class FixarScalarUnit(wiring.Component):
     """Computes a `ScalarFunction` of each sample of a group, and of each element of its action.
 
     Args:
-        shape: sizes of the accelerator.
         seed: of the exploration noise.
 
     Ports:

@@ -76,7 +76,6 @@ class FixarAccelerator(wiring.Component):
     """`accelerator.Fixar` with registers and AXI streams, to be put next to a host's link.
 
     Args:
-        shape: sizes of the accelerator.
         seed: of the exploration noise.
 
     Ports:

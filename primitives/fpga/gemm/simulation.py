@@ -246,7 +246,6 @@ class SimulatedGemm:
         Operands of zeros are simulated, because the cycles depend only on the sizes.
 
         Args:
-            shape: sizes of the product.
             dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
             halves: whether the operand that streams from the left holds integers of half the width, two per word.
         """

@@ -90,11 +90,7 @@ def command_layout(topology: Topology) -> data.StructLayout:
 
 
 def topology_of(work: Pass) -> Topology:
-    """Return the number of stages of each kind that a pass needs.
-
-    Args:
-        work: the layers of the pass.
-    """
+    """Return the number of stages of each kind that a pass needs."""
     return Topology(
         len(work.layers), len(work.trained_layers), len(work.target), work.loss_cycles, work.policy
     )
@@ -104,7 +100,6 @@ def command_fields(work: Pass, *, samples: int, update: int) -> dict[str, object
     """Return the fields of a `PipelineTimer`'s command for a pass, which `command_layout` describes.
 
     Args:
-        work: the layers of the pass.
         samples: samples per pipeline.
         update: cycles from the start of the update to its last weight.
     """

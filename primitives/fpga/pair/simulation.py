@@ -36,7 +36,6 @@ class SimulatedPair:
         """Return a unit's commands for one mini-batch update, with the best dataflow for each process.
 
         Args:
-            layers: the layers of the network.
             batch: samples that the unit processes.
             shared: whether the other unit processes another part of the same mini-batch.
 

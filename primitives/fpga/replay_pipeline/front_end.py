@@ -32,7 +32,6 @@ class FrontEnd(wiring.Component):
         unsettled (out, 1): a request that is in this stage will change the total.
 
     Args:
-        layout: the tree.
         remembers: whether there is a buffer for the paths of samples.
         clears: whether the leaves are cleared after a reset; no request is taken before that.
     """

@@ -41,7 +41,6 @@ class GoldenTree:
     """A golden model of a replay pipeline: priorities as Python integers, whose sums are computed for each request.
 
     Args:
-        layout: the tree.
         capacity: number of leaves that INSERT fills in turn; None: all.
     """
 

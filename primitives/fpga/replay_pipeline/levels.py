@@ -16,7 +16,6 @@ class _Level(wiring.Component):
     """What both forms of a level share.
 
     Args:
-        layout: the tree.
         level: number of the level; 0 is the root.
         clears: whether the nodes are cleared after a reset; no request may arrive before that.
 
@@ -75,7 +74,6 @@ class WideLevel(_Level):
     It takes one request per cycle. Its latency, which grows with log2 K, is in `cycles.replay.level_timing`.
 
     Args:
-        layout: the tree.
         level: number of the level; 0 is the root.
         clears: as of `_Level`.
 
@@ -184,7 +182,6 @@ class NarrowLevel(_Level):
     level.
 
     Args:
-        layout: the tree.
         level: number of the level; 0 is the root.
         clears: as of `_Level`.
 

@@ -27,7 +27,6 @@ class ReplayPipeline(wiring.Component):
         unsettled (out, 1): `total` is about to change.
 
     Args:
-        layout: the tree.
         form: how a level reads a node: all children at once (`Form.WIDE`) or one per cycle (`Form.NARROW`).
         remembers: whether the paths of samples are kept, so that an UPDATE with the field `remembered` can name its
             leaf by the sample's tag; otherwise the field has no effect.

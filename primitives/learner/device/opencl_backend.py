@@ -38,7 +38,6 @@ def create(algorithm: Algorithm, *, device: str | int = "cpu", batch_size: int, 
         algorithm: from `primitives.algorithms.create`.
         device: a position in `opencl_runtime.devices()`, a part of a device's name, or "cpu" for the first CPU.
         batch_size: transitions per gradient step, at least 1.
-        seed: seed of the initial parameters and of the draws.
 
     Raises:
         ValueError: there is no such device.

@@ -205,8 +205,6 @@ def design_of(algorithm: Algorithm, batch_size: int, device: str) -> str:
     cycles come from formulas.
 
     Args:
-        algorithm: the algorithm to learn.
-        batch_size: transitions per gradient step.
         device: name of the FPGA, such as "u200".
     """
     from placerl.primitives.learner.graph_learner import step_graph
@@ -264,7 +262,6 @@ def create(
         algorithm: from `primitives.algorithms.create`.
         device: one of `DEVICES`; by default the first.
         batch_size: transitions per gradient step, at least 1.
-        seed: seed of the initial parameters and of the draws.
         design: "core" (a systolic array, one product after another) or "pipeline" (units for every layer, MAP Fig. 3);
             by default the pipeline with `pipelines`, the core with `side` or `exact`, and otherwise that of
             `design_of`.

@@ -38,7 +38,6 @@ class PipelineExecutable(ReferenceExecutable):
             graphs: each variant's graph. Every variant counts the cycles of the full step, because MAP describes no
                 other kind of step.
             algorithm: an algorithm that the pipeline runs (`pipeline.refusal`).
-            batch_size: transitions per gradient step.
             device: one of `catalogue.clocks_hz()`.
             pipelines: number of pipelines, which divide a batch; by default that of the fastest design.
 

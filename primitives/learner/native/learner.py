@@ -95,8 +95,6 @@ class NativeLearner(NativeCalls):
 
         Args:
             observation: (n, *observation_shape), or one observation without the first dimension.
-            environment_step: number of environment steps so far, for schedules.
-            rng: source of the random numbers.
         """
         self._check_process()
         batch, single = self._exploring(observation, environment_step, rng)

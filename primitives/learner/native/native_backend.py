@@ -59,7 +59,6 @@ def create(
         algorithm: from `primitives.algorithms.create`.
         device: "cpu", the only one.
         batch_size: transitions per gradient step, at least 1.
-        seed: seed of the initial parameters and of the draws.
         simd: instruction set, "avx512", "avx2" or "portable"; empty for the widest one of this processor.
         threads: threads that share the large operations of a step, at most 64; the results do not depend on it.
         products: how matrix products are computed, such as "float32" or "bfloat16"; one of `PRODUCTS` of `executable`.

@@ -56,10 +56,8 @@ class TorchLearner(Learner):
         """Create the initial state.
 
         Args:
-            algorithm: the algorithm to learn.
             device: "cpu", "cuda" or "cuda:<number>".
             batch_size: transitions per step, at least 1.
-            seed: seed of the initial parameters and of the draws.
             mode: one of `MODES`; by default "tuned" on the CPU and "graph" on CUDA.
             streams: for modes "tuned" and "graph", the number of equal parts of a batch; in mode "graph" each
                 part has its own CUDA stream. It must divide the batch size.

@@ -65,8 +65,6 @@ class Eager(ABC):
 
     Args:
         item: the workload, which gives the algorithm and its hyper-parameters.
-        batch_size: transitions per gradient step.
-        seed: seed of the initial parameters and of the random draws.
     """
 
     def __init__(self, item: Workload, batch_size: int, seed: int = 0) -> None:

@@ -47,12 +47,6 @@ class ComposedLoop:
     ) -> Prediction:
         """Return the predicted throughput of a mapping.
 
-        Args:
-            table: times of the primitives, by backend and device.
-            problem: properties of the workload, such as the batch size.
-            platform: links and cores of the machine.
-            mapping: backend and device of learner, replay management and storage.
-
         Raises:
             KeyError: a call that the model needs was not timed.
         """

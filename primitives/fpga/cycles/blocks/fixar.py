@@ -20,7 +20,6 @@ def lines_read(shape: FixarShape, batch: int) -> int:
     """Return the number of lines that a training step reads: states three times, an outcome and an action a sample.
 
     Args:
-        shape: sizes of the accelerator.
         batch: B.
     """
     return batch * (3 * blocks(shape.state, shape.side) + 2)
