@@ -113,7 +113,7 @@ def test_merge_of_a_store_with_damaged_rows_writes_nothing(placerl: Placerl, tmp
     for name in ("a", "b"):
         stored(tmp_path / name, "r1", name, rate=1.0)
     with closing(sqlite3.connect(tmp_path / "b" / "placerl.sqlite")) as database, database:
-        database.execute("UPDATE measurement SET details = CAST(x'ff' AS TEXT)")
+        database.execute("UPDATE measurement SET notes = CAST(x'ff' AS TEXT)")
     arguments = (str(tmp_path / "a"), str(tmp_path / "b"), "--results", str(tmp_path / "merged"))
     refused(placerl("merge", *arguments), "UTF-8", "allowed: an undamaged PlaceRL store")
     assert not (tmp_path / "merged").exists()
