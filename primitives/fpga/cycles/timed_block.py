@@ -1,12 +1,14 @@
 """Gives the clock cycles of hardware blocks whose cycles depend on the design and the call's size alone.
 
-They come from the committed table (`cycles.table`), so that no measurement simulates anything. With
-`PLACERL_SIMULATE=1` they are simulated instead, once for each size, and kept in `primitives.disk_cache`. A design whose
-code has changed since the table was written is not in the table, nor is a size that nobody asked for.
+They come from the committed table (`cycles.table`), so that measurements of the tiers simulate nothing. What the table
+lacks (a size that no tier asks for, a design whose code has changed) is simulated where the tools are, once for each
+size, and kept in `primitives.disk_cache`; a line in the log says so. With `PLACERL_SIMULATE=1` everything is simulated,
+with 0 nothing.
 """
 
 import inspect
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ from placerl.primitives.fpga.export import toolchain
 
 SIMULATE_VARIABLE = "PLACERL_SIMULATE"
 WAY_OUT = f"`placerl cycles` adds what the tiers need; with {SIMULATE_VARIABLE}=1 any command simulates what it needs"
+_log = logging.getLogger(__name__)
 
 
 class MissingCyclesError(RuntimeError):
@@ -29,8 +32,13 @@ class MissingCyclesError(RuntimeError):
 
 
 def simulating() -> bool:
-    """Return whether cycles are simulated, and not taken from the table: the variable is set to something but 0."""
+    """Return whether all cycles are simulated, and none taken from the table: the variable is set, and not to 0."""
     return os.environ.get(SIMULATE_VARIABLE, "0") not in ("", "0")
+
+
+def may_simulate() -> bool:
+    """Return whether what the table lacks is simulated: the variable is not 0, and the tools are installed."""
+    return os.environ.get(SIMULATE_VARIABLE) != "0" and not toolchain.unavailable_reason()
 
 
 def unavailable_reason() -> str:
@@ -96,6 +104,7 @@ class TimedBlock:
         self._module, self._build, self._simulate = module, build, simulate
         self._found: dict[tuple[str, str], Any] = {}
         self._libraries: dict[str, Any] = {}
+        self._said: set[str] = set()
 
     def __call__(self, parameters: Sequence[Any], size: Any) -> Any:
         """Return the result for a size of the call.
@@ -105,7 +114,7 @@ class TimedBlock:
             size: anything that JSON can hold; must include everything that the result depends on.
 
         Raises:
-            MissingCyclesError: the table lacks the design or the size.
+            MissingCyclesError: the table lacks the design or the size, and it cannot be simulated here.
         """
         return self.results(parameters, [size])[0]
 
@@ -116,7 +125,7 @@ class TimedBlock:
             parameters, sizes: as when this object is called.
 
         Raises:
-            MissingCyclesError: the table lacks the design or a size.
+            MissingCyclesError: the table lacks the design or a size, and it cannot be simulated here.
         """
         if _wanted is not None:
             _wanted.add(self, parameters, sizes)
@@ -125,12 +134,24 @@ class TimedBlock:
             return [self.example(size) if size_text(size) in lacking else next(known) for size in sizes]
         if simulating():
             return self.simulated_once(parameters, sizes)
-        self.require(parameters)
         if lacking_now := self.lacking(parameters, sizes):
-            raise MissingCyclesError(
-                f"{self.design(parameters)}: found no cycles of {lacking_now[0]} in the table; allowed: {WAY_OUT}"
-            )
+            return self._simulated_too(parameters, sizes, lacking_now)
         return self._known(parameters, sizes)
+
+    def _simulated_too(
+        self, parameters: Sequence[Any], sizes: Sequence[Any], lacking: Sequence[str]
+    ) -> list[Any]:
+        """Return the results for sizes of which the table lacks some, or raise MissingCyclesError."""
+        design = self.design(parameters)
+        if not may_simulate():
+            self.require(parameters)
+            raise MissingCyclesError(
+                f"{design}: found no cycles of {lacking[0]} in the table; allowed: {WAY_OUT}"
+            )
+        if design not in self._said:
+            self._said.add(design)
+            _log.warning("%s: the table of cycles lacks %s; it is simulated here once", design, lacking[0])
+        return self.simulated_once(parameters, sizes)
 
     def _known(self, parameters: Sequence[Any], sizes: Sequence[Any]) -> list[Any]:
         found = committed().of(self.design(parameters), map(size_text, sizes))

@@ -115,7 +115,7 @@ def test_a_tier_that_there_is_not_is_refused(placerl: Placerl, table: CyclesTabl
 def test_a_command_that_needs_cycles_which_the_table_lacks_says_so_in_a_line(
     placerl: Placerl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(timed_block.SIMULATE_VARIABLE, raising=False)
+    monkeypatch.setenv(timed_block.SIMULATE_VARIABLE, "0")
 
     def needs(tiers: object, report: object) -> list[DesignNeed]:
         BLOCK([], 3)

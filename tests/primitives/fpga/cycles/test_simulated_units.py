@@ -84,6 +84,7 @@ def test_cycles_are_those_of_the_table_or_simulated_once_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLACERL_CACHE", str(tmp_path))
+    monkeypatch.setenv(SIMULATE_VARIABLE, "0")
     graphs = {"full": step_graph(make("dqn", torch.float32), BATCH_SIZE, "full")}
     executable = FpgaExecutable(graphs, side=4)
     assert executable.cycles == 0

@@ -97,6 +97,28 @@ def test_what_is_asked_for_is_recorded_and_answered_by_the_table_or_by_an_exampl
         timed([], 2)
 
 
+def test_what_the_table_lacks_is_simulated_once_with_a_word_where_the_tools_are(
+    table: CyclesTable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = []
+
+    def nine_more(start: Callable[[], Any], parameters: Sequence[Any], sizes: Sequence[Any]) -> list[Any]:
+        asked.append(list(sizes))
+        return [9 for _ in sizes]
+
+    timed = block(nine_more)
+    monkeypatch.delenv(timed_block.SIMULATE_VARIABLE)
+    monkeypatch.setattr(timed_block.toolchain, "unavailable_reason", lambda: "no compiler")
+    with pytest.raises(MissingCyclesError):
+        timed([4], 3)
+    monkeypatch.setattr(timed_block.toolchain, "unavailable_reason", lambda: "")
+    assert timed.results([4], [3, 5]) == [9, 9]
+    assert timed.results([4], [5, 6]) == [9, 9]
+    assert asked == [[3, 5], [6]]
+    (said,) = caplog.messages
+    assert said.startswith('"block" [4]: the table of cycles lacks 3')
+
+
 def test_new_sizes_are_simulated_in_one_go_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
