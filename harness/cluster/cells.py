@@ -28,8 +28,6 @@ from placerl.harness.platforms import this_machine
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run, Store
 
-"""The detail that holds Ray's name of the node that measured a row; a restarted driver finds it again."""
-
 
 class Elsewhere(NamedTuple):
     """The answer of a task that measured nothing, because it ran on a machine of another kind than requested.

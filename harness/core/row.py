@@ -127,6 +127,7 @@ class Row:
             _require(self.suite.holds(self.quantity), "quantity", self.quantity, f"{self.suite}: {allowed}")
         self._check_texts()
         self._check_numbers()
+        object.__setattr__(self, "precisions", tuple(self.precisions))
         for one in fields(self):
             value = getattr(self, one.name)
             if isinstance(value, Mapping | list | tuple):
@@ -207,7 +208,7 @@ class Row:
     def to_json(self) -> dict[str, Any]:
         """Return the row as a dict of its kind and its fields by name, whose values JSON can hold."""
         return (
-            {"kind": self.table}
+            {"kind": getattr(type(self), "table", "")}
             | {one.name: getattr(self, one.name) for one in fields(self)}
             | {
                 "provenance": str(self.provenance),

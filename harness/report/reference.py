@@ -11,7 +11,7 @@ import argparse
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,13 +133,19 @@ def _thinned(row: Row) -> Row:
     if count <= MOST_SAMPLES:
         return row
     kept = evenly_spread(count, MOST_SAMPLES)
-    listed = {name: value for name, value in vars(row).items() if isinstance(value, list | tuple)}
-    thinned: dict[str, Any] = {
-        name: type(value)(value[place] for place in kept)
-        for name, value in listed.items()
-        if len(value) == count
-    }
-    return dataclasses.replace(row, **thinned, notes={**row.notes, "samples_measured": count})
+
+    def thinned(stated: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: type(value)(value[place] for place in kept)
+            for name, value in stated.items()
+            if isinstance(value, list | tuple) and len(value) == count
+        }
+
+    notes = {**row.notes, **thinned(row.notes), "samples_measured": count}
+    changed = {**thinned(vars(row)), "notes": notes}
+    if parameters := getattr(row, "parameters", None):
+        changed["parameters"] = {**parameters, **thinned(parameters)}
+    return dataclasses.replace(row, **changed)
 
 
 def _moved_alone(row: Row) -> Row:

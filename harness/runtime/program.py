@@ -167,10 +167,9 @@ def compose(
     task = Program(environment, state, step, act, settings).task()
     try:
         chosen = _chosen(task, schedule) if mapping is None else Mapping.parse(mapping)
-        resolved = resolve(schedule, task, chosen)
+        return Training(resolve(schedule, task, chosen), seed=seed)
     except UserError as error:
         raise error.in_python("compose") from None
-    return Training(resolved, seed=seed)
 
 
 def _choice(task: CustomTask, schedule: Schedule) -> MappingChoice:

@@ -69,7 +69,7 @@ DISTINGUISHING = (
     "broadcast",
     "actors",
     "learners",
-    "cell",
+    "of_cell",
 )
 """Columns by which rows are kept apart: rows that differ in one of them are different quantities.
 

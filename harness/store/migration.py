@@ -7,7 +7,7 @@ for a whole store. Reference runs that were saved with schema 1 are read the sam
 
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -96,7 +96,7 @@ def kind_of(suite: str, quantity: str, primitive: str = "") -> type[Row]:
     Args:
         suite, quantity, primitive: the row's columns.
     """
-    if quantity == "failure" and (suite != Suite.RUN or primitive != "training"):
+    if quantity == "failure" and (suite not in (Suite.RUN, Suite.CLUSTER) or primitive != "training"):
         return rows.Failure
     if suite in PREDICTING or (suite in _VALIDATIONS and quantity.startswith("predicted_")):
         return rows.PredictedRate
@@ -129,12 +129,14 @@ def typed(old: Mapping[str, Any]) -> Row:
         values[place] = (
             details.pop(name) if name in details else old.get(place, () if place == "precisions" else "")
         )
-    own = _places(kind)
+    own, required = _places(kind), _required(kind)
     left: dict[str, Any] = {}
     # An entry of another type than its column's, which an untrusted store may hold, is a note.
     for name, value in (("backend", old["backend"]), ("device", old["device"]), *details.items()):
         place = own.get(name, "")
-        if name in ("backend", "device") and not (place and value):
+        if name in ("backend", "device") and not (value or place in required):
+            continue
+        if name in ("backend", "device") and not place:
             continue
         if place and (value is None or tables.fits(value, tables.columns(kind)[place])):
             values[place] = value
@@ -142,10 +144,8 @@ def typed(old: Mapping[str, Any]) -> Row:
             left[name] = value
     if kind is rows.ComparisonResult:
         values.setdefault("baseline", old["backend"])
-    if "parameters" in own:
-        values["parameters"] = left
-    else:
-        values["notes"] = left
+    rest = "parameters" if "parameters" in own else "notes"
+    values[rest] = {**values.get(rest, {}), **left}
     return tables.typed(kind, values)
 
 
@@ -155,6 +155,15 @@ def _tell_lists_apart(kind: type[Row], details: dict[str, Any]) -> None:
     for name, short in (("environment_steps", "steps"), ("episodes", "episodes")):
         if by and isinstance(details.get(name), list):
             details[f"{short}_{by}"] = details.pop(name)
+
+
+def _required(kind: type[Row]) -> set[str]:
+    """Return the names of a kind's fields that have no default: a row without such a fact holds an empty text."""
+    return {
+        one.name
+        for one in fields(kind)
+        if one.default is MISSING and one.default_factory is MISSING
+    }
 
 
 def _places(kind: type[Row]) -> Mapping[str, str]:

@@ -298,6 +298,8 @@ def _encoded(value: Any, one: str) -> Any:
         return None
     if one == "json":
         return json.dumps(value, allow_nan=False)
+    if not fits(value, one):
+        raise TypeError(f"found {value!r}; allowed: {one}")
     return _DECODERS[one](value)
 
 

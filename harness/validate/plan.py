@@ -4,7 +4,7 @@ This is called a validation. A mapping says where learner, replay management and
 training loop that is timed at its place in the loop. A cell, the unit of work of a run, is one workload at one batch
 size. Its rows, all of suite `validation`:
 
-| quantity | backend | what it is |
+| quantity | of | what it is |
 |---|---|---|
 | `time_per_call` | a backend | a primitive, or a piece of the loop: the input of the predictions |
 | `gradient_steps_per_s` | placerl | throughput of a mapping under a `loop`, with `terms_s` |

@@ -205,7 +205,9 @@ class OpenclStream(Stream):
 
     def event(self) -> Event:
         self._require_no_recording("event")
-        return OpenclEvent(self._last or self._opencl.enqueue_marker(self._queue), self.timed)
+        # The last work says when all before it was done; a time needs a point of its own, after copies too.
+        last = None if self.timed else self._last
+        return OpenclEvent(last or self._opencl.enqueue_marker(self._queue), self.timed)
 
     def finish(self) -> None:
         self._require_no_recording("finish")

@@ -47,7 +47,7 @@ class Job:
     Attributes:
         unit: the unit that runs it: "core", "stream", "reduction" or "layout".
         execute: function that maps the node's inputs to its outputs and the count of numbers that were not finite.
-        cycles: function that returns the node's clock cycles, which are simulated if they are not known yet.
+        cycles: function that returns the node's clock cycles, from the table of cycles or a simulation.
     """
 
     unit: str

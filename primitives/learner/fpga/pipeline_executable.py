@@ -1,9 +1,9 @@
 """An executable that counts the cycles of MAP's learner pipeline, and computes the numbers in float32 on the host.
 
-The cycles are those of `pipeline.gradient_step`, simulated once for each size. The numbers come from the float32
-reference, because the hardware's datapath (`fpga.learner_pipeline`, in fixed point) computes a network with given
-targets only, not a whole algorithm. The tests of `fpga.learner_pipeline` compare this datapath with its golden model
-bit by bit.
+The cycles are those of `pipeline.gradient_step`, looked up in the table of cycles, or simulated once. The numbers come
+from the float32 reference, because the hardware's datapath (`fpga.learner_pipeline`, in fixed point) computes a network
+with given targets only, not a whole algorithm. The tests of `fpga.learner_pipeline` compare this datapath with its
+golden model bit by bit.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ class PipelineExecutable(ReferenceExecutable):
         return outputs
 
     def step_cycles(self, variant: str) -> int:
-        """Return the clock cycles of a gradient step of any variant, which is simulated at the first call."""
+        """Return the clock cycles of a gradient step of any variant, found at the first call."""
         if self._step_cycles is None:
             self._step_cycles = pipeline.gradient_step(*self._arguments, self.design.pipelines).cycles
         return self._step_cycles

@@ -5,8 +5,9 @@
     ...  # the learner writes `resident.td_errors` on the same stream
     resident.update()
 
-What they do is what `PrioritizedReplay.sample` and `update_priorities` do, with random numbers from a counter
-(`device.philox.uniform`).
+They draw and update as `PrioritizedReplay.sample` and `update_priorities` do, with random numbers from a counter
+(`device.philox.uniform`). The largest priority so far, which new items get there, is not kept: who inserts states the
+priority. Insertions and these calls come from one thread.
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from numpy.typing import DTypeLike
 
 from placerl.primitives.device import Buffer, Groups, philox
 from placerl.primitives.one_caller import OwnProcess
+from placerl.primitives.replay.base import EMPTY
 from placerl.primitives.replay.device.device_storage import DeviceStorage
 from placerl.primitives.replay.device.packed_rows import Place
 from placerl.primitives.replay.prioritized import PRIORITY_MIN
@@ -126,8 +128,11 @@ class ResidentReplay(OwnProcess):
 
         Raises:
             RuntimeError: another process created this object.
+            ValueError: the storage is empty.
         """
         self._check_process()
+        if not self.storage.size:
+            raise ValueError(EMPTY)
         self._sampling.replay()
         self.storage.read_by(self.stream)
 

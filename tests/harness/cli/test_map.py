@@ -128,10 +128,10 @@ def test_map_measures_once_and_answers_from_the_store_afterwards(placerl: Placer
     first, second = placerl(*arguments), placerl(*arguments)
     assert first.status == second.status == 0
     assert json.loads(first.out) == json.loads(second.out)
-    chosen = [row for row in json.loads(first.out) if row["details"].get("chosen")]
+    chosen = [row for row in json.loads(first.out) if row.get("chosen")]
     # PAL gives each core to actors or to learners.
     lacking = {"pal21"} if len(os.sched_getaffinity(0)) < 2 else set()
-    assert {row["backend"] for row in chosen} == set(STRATEGIES) - lacking
+    assert {row["strategy"] for row in chosen} == set(STRATEGIES) - lacking
     assert all(row["provenance"] == "modelled" and row["value"] > 0 for row in chosen)
     same_in_python(
         json.loads(first.out), choose_mapping("cartpole-dqn", batch_size=32, results=str(tmp_path))
@@ -141,16 +141,16 @@ def test_map_measures_once_and_answers_from_the_store_afterwards(placerl: Placer
 def same_in_python(rows: list[dict[str, Any]], choice: MappingAnswer) -> None:
     """The choice of `placerl.map` is that of the command's rows: mapping, rate, interval and runner-up."""
     found = [row for row in rows if row["suite"] == "prediction" and row["value"]]
-    strategies = {row["backend"] for row in found if row["details"]["chosen"]}
-    assert choice.strategy == (DEFAULT_STRATEGY if DEFAULT_STRATEGY in strategies else found[0]["backend"])
+    strategies = {row["strategy"] for row in found if row["chosen"]}
+    assert choice.strategy == (DEFAULT_STRATEGY if DEFAULT_STRATEGY in strategies else found[0]["strategy"])
     own = sorted(
-        (row for row in found if row["backend"] == choice.strategy),
-        key=lambda row: (not row["details"]["chosen"], -row["value"]),
+        (row for row in found if row["strategy"] == choice.strategy),
+        key=lambda row: (not row["chosen"], -row["value"]),
     )
     best, second, *_ = own
     for rate, row in ((choice, best), (choice.runner_up, second)):
         assert rate is not None
-        assert (rate.mapping, rate.gps) == (row["device"], row["value"])
+        assert (rate.mapping, rate.gps) == (row["mapping"], row["value"])
         assert (rate.low_gps, rate.high_gps) == (row["low"], row["high"])
 
 
@@ -220,10 +220,10 @@ def test_precisions_are_profiled_and_mapped_where_asked_for_and_stored_apart(
     mapped = json.loads(placerl("map", *common, *asked, "--json").out)
     assert len(rounds) == 2, "the profile answers from the store"
     assert {row["suite"] for row in mapped} == {"precision_prediction"}
-    assert {"native[fixed32]-native-cpu", "native[dynamic]-native-cpu"} <= {row["device"] for row in mapped}
+    assert {"native[fixed32]-native-cpu", "native[dynamic]-native-cpu"} <= {row["mapping"] for row in mapped}
     few = json.loads(placerl("map", *common, "--json").out)
     assert {row["suite"] for row in few} == {"prediction"}
-    assert not any("[" in row["device"] for row in few)
+    assert not any("[" in row["mapping"] for row in few)
     shown = placerl("map", *common, *asked).out
     assert "native[fixed32]-native-cpu" in shown
     assert json.loads(placerl("profile", *common, "--json").out) == floats

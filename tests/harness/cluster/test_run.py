@@ -50,7 +50,7 @@ def test_rows_say_how_many_of_each_role_there_were(tmp_path: Path) -> None:
     assert {"gradient_steps_per_s", "environment_steps_per_s"} <= {row["quantity"] for row in rows}
     for row in rows:
         assert row["suite"] == "cluster"
-        assert row["details"]["cluster"] == {
+        assert row["cluster"] == {
             "actors": 2,
             "shards": 2,
             "learners": 1,

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from placerl.harness.core.row import Measurement
 from placerl.harness.measure import statistics
 from placerl.harness.measure.pace import Bracket, Pace, Piece
 from placerl.harness.measure.protocol import NULL, Protocol, Timing, measure, overhead_s
 from placerl.harness.measure.statistics import Samples
+from placerl.harness.store.rows import PieceTime
 from tests.harness.measure.shared_core import KERNEL_S, SharedCore
 from tests.harness.measure.world import World
 
@@ -188,17 +188,15 @@ def test_names_are_unique(world):
 
 def test_a_timing_becomes_a_row(world):
     (timing,) = world.measure(world.case("a")).values()
-    row = timing.measurement(
-        Measurement, suite="profile", primitive="p", batch_size=32, details={"target": "native"}
-    )
+    row = timing.measurement(PieceTime, suite="profile", primitive="p", batch_size=32, target="native")
     assert row.samples == timing.samples_s
     assert row.unit == "s"
-    assert row.details["target"] == "native"
-    assert row.details["calls_per_block"] == timing.calls
-    assert row.details["conditions"]["versions"]
-    json.dumps(row.details)
+    assert row.target == "native"
+    assert row.timed.calls_per_block == timing.calls
+    assert row.timed.conditions["versions"]
+    json.dumps(row.to_json())
     (failed,) = world.measure(world.case("a", check=lambda s: 1 / 0)).values()
-    assert failed.measurement(Measurement, suite="profile", primitive="p").status == "failed"
+    assert failed.measurement(PieceTime, suite="profile", primitive="p").status == "failed"
 
 
 def test_an_empty_function_takes_time_by_the_real_clock():

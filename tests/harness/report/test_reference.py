@@ -10,6 +10,7 @@ import pytest
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.row import Row
 from placerl.harness.report import pages, reading, reference
+from placerl.harness.store.rows import ClaimRow
 from placerl.harness.store.store import Store
 from tests.harness.papers.rows import measurement, profiled, trained
 from tests.harness.report import sample
@@ -214,3 +215,23 @@ def test_the_page_shows_what_changed(store: Path, tmp_path: Path) -> None:
     page = pages.render(read, pages.CHANGES)
     assert "Compared with the reference run" in page
     assert "standard" in page
+
+
+def test_lists_with_an_entry_a_sample_are_thinned_with_the_samples() -> None:
+    many = 3 * reference.MOST_SAMPLES
+    row = ClaimRow(
+        suite="claim",
+        primitive="training",
+        quantity="episode_return",
+        provenance="measured",
+        value=1.0,
+        samples=range(many),
+        experiment="X",
+        parameters={"steps": list(range(many)), "seed": 0},
+        notes={"lengths": list(range(many))},
+    )
+    kept = reference._thinned(row)
+    assert list(kept.samples) == kept.parameters["steps"] == kept.notes["lengths"]
+    assert len(kept.samples) == reference.MOST_SAMPLES
+    assert kept.parameters["seed"] == 0
+    assert kept.notes["samples_measured"] == many

@@ -5,6 +5,7 @@ import pytest
 
 from placerl.harness.measure import statistics
 from placerl.harness.store.diff import DRIFT, diff
+from placerl.harness.store.rows import PeakMemory
 from tests.harness.old_form import row_of
 
 
@@ -415,3 +416,18 @@ def test_what_has_a_reason_of_its_own_keeps_it_among_what_cannot_be_compared():
 def test_differences_come_in_the_order_of_the_first_run_and_new_ones_after_them():
     found = diff([row(backend="b"), row(backend="a")], [row(backend="c"), row(backend="a"), row(backend="b")])
     assert [one.key.who for one in found] == ["b", "a", "c"]
+
+
+def test_peak_memories_of_different_cells_are_different_quantities():
+    cells = [
+        PeakMemory(
+            suite="memory",
+            primitive="largest process",
+            quantity="peak_memory",
+            provenance="measured",
+            value=1.0,
+            of_cell=cell,
+        )
+        for cell in ("a", "b")
+    ]
+    assert len(diff(cells, cells)) == 2

@@ -144,3 +144,31 @@ def test_an_old_store_with_a_trigger_is_refused(path: Path) -> None:
         database.execute("CREATE TRIGGER t AFTER INSERT ON cell BEGIN DELETE FROM measurement; END")
     with pytest.raises(Exception, match="other tables"):
         Store.open(path, read_only=True)
+
+
+def old_row(**stated: Any) -> dict[str, Any]:
+    """A row of schema 1 with the given columns."""
+    plain = dict.fromkeys(migration.COLUMNS, "") | {"batch_size": None, "low": None, "high": None}
+    plain |= {"samples": [], "details": {}, "value": 1.0, "unit": "1", "primitive": "training"}
+    return plain | {"provenance": "measured", "status": "ok", "quantity": "failure", **stated}
+
+
+def test_a_row_keeps_what_it_called_parameters_itself() -> None:
+    details = {"experiment": "X", "parameters": {"depth": 3}, "a": 1}
+    row = migration.typed(old_row(suite="claim", quantity="cycles", details=details))
+    assert row.parameters == {"depth": 3, "a": 1}
+
+
+@pytest.mark.parametrize(
+    ("suite", "quantity"),
+    [("prediction", "gradient_steps_per_s"), ("validation", "regret"), ("learn", "final_return")],
+)
+def test_a_row_without_a_backend_opens(suite: str, quantity: str) -> None:
+    assert migration.typed(old_row(suite=suite, quantity=quantity)).who == ""
+
+
+@pytest.mark.parametrize("suite", ["run", "cluster"])
+def test_a_training_that_failed_keeps_its_mapping(suite: str) -> None:
+    failed = {"backend": "placerl", "device": "native-native-cpu", "status": "failed", "reason": "x"}
+    row = migration.typed(old_row(suite=suite, value=None, **failed))
+    assert row.where == "native-native-cpu"

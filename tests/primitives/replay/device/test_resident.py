@@ -155,3 +155,12 @@ def test_what_does_not_belong_together_is_refused() -> None:
     device.has_double = False
     with pytest.raises(ValueError, match="allowed: one with double precision"):
         ResidentReplay(DeviceSumTree(8, 2, np.float32, device), DeviceStorage(8, FIELDS, device), batch)
+
+
+@every_kind_with_barriers
+def test_an_empty_replay_has_nothing_to_draw(kind: str) -> None:
+    device = device_of(kind)
+    tree, rows = DeviceSumTree(CAPACITY, 16, "float32", device), DeviceStorage(CAPACITY, FIELDS, device)
+    batch = ResidentBatch(BATCH_SIZE, device.allocate(20 * BATCH_SIZE), PLACES)
+    with pytest.raises(ValueError, match="found no item to draw"):
+        ResidentReplay(tree, rows, batch, seed=0).sample()
