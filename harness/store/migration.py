@@ -159,11 +159,7 @@ def _tell_lists_apart(kind: type[Row], details: dict[str, Any]) -> None:
 
 def _required(kind: type[Row]) -> set[str]:
     """Return the names of a kind's fields that have no default: a row without such a fact holds an empty text."""
-    return {
-        one.name
-        for one in fields(kind)
-        if one.default is MISSING and one.default_factory is MISSING
-    }
+    return {one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING}
 
 
 def _places(kind: type[Row]) -> Mapping[str, str]:
