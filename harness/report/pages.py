@@ -353,7 +353,7 @@ def render_claims(
 
 def _setting(row: Any) -> str:
     """Return the settings of a row of evidence as text, such as "threads 2, fanout 16"."""
-    stated = {**row._asdict(), **(row.parameters or {})}
+    stated = {**row._asdict(), **(row.notes or {}), **(row.parameters or {})}
     found = {word: stated.get(name) for name, word in SETTINGS.items()}
     return ", ".join(
         word if value is True else f"{word} {value}"

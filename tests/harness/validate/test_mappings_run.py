@@ -188,7 +188,7 @@ def test_more_precisions_are_more_mappings_in_rows_of_their_own(monkeypatch: pyt
         return [training_row("native-native-cpu", 1.0)]
 
     monkeypatch.setattr(plan, "validate", validated)
-    run = SimpleNamespace(measurements=lambda **_: [])
+    run = SimpleNamespace(rows=lambda *_, **__: [])
     for cell, suite in (
         (plan.cell(item, 32, 1.0), "validation"),
         (plan.cell(item, 32, 1.0, ("fixed32", "dynamic")), "precision_validation"),
