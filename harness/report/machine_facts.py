@@ -138,7 +138,8 @@ def core_speed(frame: pd.DataFrame) -> Iterator[Number]:
     converted to full speed; and the share of work at full speed in the median, the lowest and the highest
     measurement. Nothing is yielded if no measurement states the speed.
     """
-    paces = [(row, row.timed.pace) for row in records(_timed(frame))]
+    stated = [(row, row.timed.pace) for row in records(_timed(frame))]
+    paces = [(row, pace) for row, pace in stated if isinstance(pace, Mapping)]  # a store may hold anything
     known = [(row, pace) for row, pace in paces if isinstance(pace.get("full_speed_share"), int | float)]
     if known:
         percent = pd.Series([100 * float(pace["full_speed_share"]) for _, pace in known])

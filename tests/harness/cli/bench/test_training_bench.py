@@ -117,7 +117,7 @@ def test_the_table_has_rates_reasons_and_goals(
         ("no verdict", "no verdict"),  # as much as this project differs from itself, whatever the interval
         ("faster, but learns less", "faster, but learns less"),
     ):
-        row = replace(ratio, value=3.0, low=2.9, high=3.1, details=ratio.details | {"verdict": verdict})
+        row = replace(ratio, value=3.0, low=2.9, high=3.1, verdict=verdict)
         assert judged(level, [row]).endswith(f"3x its throughput, {said}")
     assert "not run" in judged(replace(cell, level_with="sbx"), rows)
 
