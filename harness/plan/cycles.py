@@ -1,7 +1,9 @@
 """Finds the clock cycles of simulated hardware that tiers need, and simulates those that the committed table lacks.
 
 Measurements only look cycles up (`primitives.fpga.cycles.timed_block`). Which they need follows from the same functions
-that count them: here they are called while their requests are recorded.
+that count them: here they are called while their requests are recorded. A module of a paper that needs some has a
+function `cycle_requests`, which yields such calls for a tier, each with a name, or `SIMULATED_TRAININGS`, the batch
+sizes of its trainings by tier and workload.
 """
 
 import json
@@ -16,14 +18,9 @@ import numpy as np
 from placerl.harness import workloads
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.mapping import Target
-from placerl.harness.papers.fix import figure_10_array
-from placerl.harness.papers.map import cycle_formulas
-from placerl.harness.papers.ppo import figures_12_15_cycles, table_2_iterations
-from placerl.harness.papers.prl import algorithm_1, section_3_3
+from placerl.harness.papers import discovery
 from placerl.harness.plan.tiers import TIERS, Tier
 from placerl.harness.profile import simulated
-from placerl.harness.runtime.learners.gradient_graphs import gradient_graphs
-from placerl.harness.runtime.reallocation import Allocation, Times, reallocate
 from placerl.harness.validate.plan import GRIDS
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of
@@ -94,27 +91,18 @@ def _asking(tier: Tier) -> Iterator[tuple[str, Callable[[], object]]]:
     for item in map(workloads.load, sorted({*tier.workloads, *GRIDS[tier.name]})):
         for size in sorted(_batch_sizes(tier, item)):
             yield f"{item.name}, batch size {size}", partial(_learner_steps, item, size)
-    for name, size in algorithm_1.TIERS.get(tier.name, {}).items():
-        yield f"{name}, parts of {size}", partial(_gradients_of_parts, workloads.load(name), size)
-    yield "FIX-F10", partial(figure_10_array.measure, silent)
-    for benchmark, wanted in table_2_iterations.iterations_of(tier).items():
-        yield (
-            f"PPO-T2, {benchmark}, {tier.name}",
-            partial(table_2_iterations.counted, benchmark, wanted, silent),
-        )
-    if tier.name in cycle_formulas.TIERS:
-        yield "MAP-VI-A2", partial(cycle_formulas.simulated, silent)
-    if tier.name in figures_12_15_cycles.TIERS:
-        for key, (_, measure) in figures_12_15_cycles.EXPERIMENTS.items():
-            yield str(key), partial(measure, silent)
+    for module in discovery.modules():
+        if requests := getattr(module, "cycle_requests", None):
+            yield from requests(tier)
 
 
 def _batch_sizes(tier: Tier, item: Workload) -> set[int]:
     sizes = {size for size in tier.batch_sizes if size <= item.replay.capacity}
     sizes |= {item.training.batch_size, *(item.training.batch_sizes if tier.own_batch_sizes else ())}
     sizes |= set(GRIDS[tier.name].get(item.name, ()))
-    trained = section_3_3.TIERS.get(tier.name, {}).get(item.name)
-    return sizes | ({trained} if trained else set())
+    for module in discovery.modules():
+        sizes |= getattr(module, "SIMULATED_TRAININGS", {}).get(tier.name, {}).get(item.name, set())
+    return sizes
 
 
 def _learner_steps(item: Workload, batch_size: int) -> None:
@@ -134,26 +122,6 @@ def _learner_steps(item: Workload, batch_size: int) -> None:
             except ValueError:  # it does not fit, nor do more
                 break
             pipeline.simulated_passes(design)
-
-
-def _gradients_of_parts(item: Workload, batch_size: int) -> None:
-    """Look up the gradients of the parts of a batch that re-allocation may leave to the learner."""
-    algorithm = algorithm_of(item)
-    for size in sorted(_learner_parts(batch_size)):
-        for variant in algorithm.variants:
-            for graph in gradient_graphs(algorithm, size, variant):
-                fpga_backend.node_cycles(graph.graph)
-
-
-def _learner_parts(batch_size: int) -> set[int]:
-    """Return the samples of a batch that Algorithm 1 may leave to the learner, and the fixed allocations do."""
-    waiting, reached = [Allocation(algorithm_1.THREADS, 0, batch_size)], set[Allocation]()
-    while waiting:
-        now = waiting.pop()
-        if now not in reached:
-            reached.add(now)
-            waiting += [reallocate(now, Times(*longest)) for longest in np.eye(4).tolist()]
-    return {batch_size // 2, *(allocation.parts[0] for allocation in reached)}
 
 
 def update(

@@ -112,7 +112,7 @@ def encodable(text):
 
 
 texts = st.text(max_size=30) | values.map(json.dumps) | st.sampled_from(["[1e999]", "[" * 9999])
-MEASUREMENT = ("provenance", "status", "reason", "samples", "details", "unit", "suite")
+MEASUREMENT = ("provenance", "status", "reason", "samples", "timed", "notes", "unit", "suite")
 COLUMNS = [
     *(("measurement", name) for name in MEASUREMENT),
     *(("run", name) for name in ("key", "tier", "fingerprint", "machine", "started_at")),

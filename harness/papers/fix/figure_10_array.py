@@ -7,13 +7,14 @@ always added up from its program (`modelled`). The clock
 frequency is the paper's, and an assumption: this design was not placed on the device.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
-from placerl.harness.core.progress import Report
+from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
@@ -115,6 +116,11 @@ def _counted(row: Measurement, batch_size: int, bits: int) -> Measurement:
     }
     value = batch_size * row.details["clock_mhz"] * 1e6 / cycles
     return replace(row, status="ok", reason="", value=value, details=details)
+
+
+def cycle_requests(tier: TierLimits) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield functions that look up the clock cycles that the cells of a tier need, each with a name."""
+    yield "FIX-F10", partial(measure, silent)
 
 
 def cells(tier: TierLimits) -> list[Cell]:

@@ -6,12 +6,13 @@ T_pipeline + T_WU. Both designs are built here as MAP describes them: a level of
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from placerl.harness.core.progress import Report
+from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
@@ -183,6 +184,12 @@ def _reasons(row: Any) -> str:
     ordered = sorted(found, key=lambda name: -abs(found[name]))
     parts = (f"{name} {'+' if found[name] > 0 else ''}{format_value(found[name])}" for name in ordered)
     return f"where of {row.value:,.0f} cycles the formula leaves out {', '.join(parts)}"
+
+
+def cycle_requests(tier: TierLimits) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield functions that look up the clock cycles that the cells of a tier need, each with a name."""
+    if tier.name in TIERS:
+        yield "MAP-VI-A2", partial(simulated, silent)
 
 
 class _OfFormulas(Claim):

@@ -7,9 +7,10 @@ suite "claim", also gives the cycles of PPO's formula, modelled.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from placerl.harness.core.progress import Report
+from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
@@ -122,6 +123,13 @@ EXPERIMENTS: dict[str, tuple[float, Measure]] = {
 }
 """Each experiment with its expected duration, seconds, and its function."""
 TIERS = ("standard", "full")
+
+
+def cycle_requests(tier: TierLimits) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield functions that look up the clock cycles that the cells of a tier need, each with a name."""
+    if tier.name in TIERS:
+        for key, (_, measure) in EXPERIMENTS.items():
+            yield str(key), partial(measure, silent)
 
 
 def cells(tier: TierLimits, key: str) -> list[Cell]:

@@ -7,7 +7,7 @@ cycles (PPO 4). Neither includes transfers, which `virtual_iterations` adds. The
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from placerl.harness import workloads
-from placerl.harness.core.progress import Report, part
+from placerl.harness.core.progress import Report, part, silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Experiment, Suite
@@ -265,6 +265,12 @@ def iterations_of(tier: TierLimits) -> dict[str, list[PpoIteration]]:
     hopper = found["Hopper"]
     fewest = min(iteration.agents for iteration in hopper)
     return {"Hopper": [iteration for iteration in hopper if iteration.agents == fewest]}
+
+
+def cycle_requests(tier: TierLimits) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield functions that look up the clock cycles that the cells of a tier need, each with a name."""
+    for benchmark, wanted in iterations_of(tier).items():
+        yield f"PPO-T2, {benchmark}, {tier.name}", partial(counted, benchmark, wanted, silent)
 
 
 def cells(tier: TierLimits, *benchmarks: str) -> list[Cell]:

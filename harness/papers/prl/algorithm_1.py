@@ -14,11 +14,12 @@ device runs in real time. If it is the processor itself, it is no accelerator: i
 Transfers are not counted, so virtual time is judged without a latency only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from placerl.harness import workloads
@@ -39,11 +40,14 @@ from placerl.harness.papers.evidence import number, parameter, rows_of
 from placerl.harness.papers.number import from_text
 from placerl.harness.papers.prl.section_6_4 import FEWEST_CORES
 from placerl.harness.papers.slow_links import NOT_COUNTED
-from placerl.harness.runtime.reallocation import Allocation
+from placerl.harness.runtime.learners.gradient_graphs import gradient_graphs
+from placerl.harness.runtime.reallocation import Allocation, Times, reallocate
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.training import Training
 from placerl.harness.store.cell import Cell
 from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import algorithm_of
+from placerl.primitives.learner.fpga import fpga_backend
 
 COMMANDS = ("placerl reproduce --only PRL-3.3.1 --tier full", "placerl report")
 GAIN = "throughput_ratio"
@@ -164,6 +168,32 @@ def _reached(row: Any) -> str:
     actors, trainers, beside = parameter(row, "reached")
     threads = f"{actors} thread{'s' * (actors != 1)}"
     return f"{threads} acted and {trainers} trained on {beside} samples of a batch ({row.device})"
+
+
+def cycle_requests(tier: TierLimits) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield functions that look up the clock cycles that the cells of a tier need, each with a name."""
+    for name, size in TIERS.get(tier.name, {}).items():
+        yield f"{name}, parts of {size}", partial(_gradients_of_parts, workloads.load(name), size)
+
+
+def _gradients_of_parts(item: Workload, batch_size: int) -> None:
+    """Look up the gradients of the parts of a batch that re-allocation may leave to the learner."""
+    algorithm = algorithm_of(item)
+    for size in sorted(_learner_parts(batch_size)):
+        for variant in algorithm.variants:
+            for graph in gradient_graphs(algorithm, size, variant):
+                fpga_backend.node_cycles(graph.graph)
+
+
+def _learner_parts(batch_size: int) -> set[int]:
+    """Return the samples of a batch that Algorithm 1 may leave to the learner, and the fixed allocations do."""
+    waiting, reached = [Allocation(THREADS, 0, batch_size)], set[Allocation]()
+    while waiting:
+        now = waiting.pop()
+        if now not in reached:
+            reached.add(now)
+            waiting += [reallocate(now, Times(*longest)) for longest in np.eye(4).tolist()]
+    return {batch_size // 2, *(allocation.parts[0] for allocation in reached)}
 
 
 class MovingActorsGains(Claim):

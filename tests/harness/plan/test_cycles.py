@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.harness.core.progress import silent
+from placerl.harness.papers.prl import algorithm_1
 from placerl.harness.plan import cycles
 from placerl.harness.plan.cycles import DesignNeed, Difference
 from placerl.harness.plan.tiers import Tier
@@ -178,7 +179,7 @@ def test_results_drawn_at_random_are_simulated_again_with_the_same_cycles_from_t
 
 
 def test_the_parts_that_re_allocation_may_leave_to_the_learner() -> None:
-    parts = cycles._learner_parts(1024)
+    parts = algorithm_1._learner_parts(1024)
     assert {1024, 512, 1024 - 64, 65} <= parts
     assert all(0 < part <= 1024 for part in parts)
     assert len(parts) <= 32, "sixteenths of a batch are moved"

@@ -60,8 +60,8 @@ def test_a_score_is_the_mean_of_the_middle_seeds_and_is_compared_with_the_first_
         assert (rounded.device, rounded.batch_size, rounded.suite) == (str(BFLOAT), 8, "bench-returns")
         assert floats.low is not None
         assert floats.low <= 23
-        assert floats.details["at_least_first"] is None
-        assert rounded.details["at_least_first"] is True
+        assert floats.at_least_first is None
+        assert rounded.at_least_first is True
         text = table([(asked, [floats, rounded])])
         assert "| cartpole-dqn | native[bfloat16]-native-cpu | 8 | 100 | 23 [" in text
         assert text.rstrip().endswith("| 3, 13, 23, 33, 43 | yes |")
@@ -73,7 +73,7 @@ def test_below_the_interval_is_less_and_too_few_seeds_are_no_verdict(fake: None,
         run = store.begin_run("quick", "r", sample.MACHINE)
         few = study(3)
         plan.execute(run, few.cells(), silent)
-        assert [row.details["at_least_first"] for row in few.summaries(run)] == [None, None]
+        assert [row.at_least_first for row in few.summaries(run)] == [None, None]
         more = study(5)
         plan.execute(run, more.cells(), silent)
         floats, rounded = more.summaries(run)
