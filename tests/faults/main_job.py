@@ -14,16 +14,15 @@ from placerl.harness.compare.protocol import Worker, WorkerJob
 from placerl.harness.core.progress import silent
 from placerl.harness.plan import plan
 from placerl.harness.store.cell import Cell
+from placerl.harness.store.rows import OtherResult
 from placerl.harness.store.store import Store
-from tests.harness.old_form import row_of
 
 MACHINE = {"fingerprint": "faults"}
 
 
-def row(value=1.0, **details):
-    return row_of(
-        suite="faults", primitive="cell", quantity="q", unit="1", provenance="measured", value=value, details=details
-    )  # fmt: skip
+def row(value=1.0, **parameters):
+    named = {"suite": "faults", "primitive": "cell", "quantity": "q", "unit": "1"}
+    return OtherResult(**named, provenance="measured", value=value, parameters=parameters)
 
 
 def measure(folder, key, what, run, report):

@@ -16,8 +16,8 @@ from pathlib import Path
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.report import export
+from placerl.harness.store.rows import OtherResult
 from placerl.harness.store.store import Store
-from tests.harness.old_form import row_of
 
 MACHINE = {"fingerprint": "soak"}
 MOST_CELLS, LONGEST_REST_S = 5, 0.02
@@ -25,10 +25,8 @@ ROWS = 2
 
 
 def _row(value: float) -> Row:
-    return row_of(
-        suite="faults", primitive="cell", quantity="q", unit="1", provenance=Provenance.MEASURED,
-        value=value, samples=(value,) * 50,
-    )  # fmt: skip
+    named = {"suite": "faults", "primitive": "cell", "quantity": "q", "unit": "1"}
+    return OtherResult(**named, provenance=Provenance.MEASURED, value=value, samples=(value,) * 50)
 
 
 def _write(path: Path, other: Path, turn: int, say: int) -> None:
