@@ -83,7 +83,8 @@ class OnDevice(Variant):
 
 
 REASONS = {status.name: status.reason for status in sum_tree.backends()}
-REASONS["fpga"] = REASONS["fpga"] or toolchain.unavailable_reason()  # contents in hardware are simulated
+if "fpga" in REASONS:
+    REASONS["fpga"] = REASONS["fpga"] or toolchain.unavailable_reason()  # contents in hardware are simulated
 AVAILABLE = [name for name, reason in REASONS.items() if not reason]
 DOUBLE = float(np.finfo(np.float64).eps)
 
