@@ -134,9 +134,7 @@ def typed(old: Mapping[str, Any]) -> Row:
     # An entry of another type than its column's, which an untrusted store may hold, is a note.
     for name, value in (("backend", old["backend"]), ("device", old["device"]), *details.items()):
         place = own.get(name, "")
-        if name in ("backend", "device") and not (value or place in required):
-            continue
-        if name in ("backend", "device") and not place:
+        if name in ("backend", "device") and not (place and (value or place in required)):
             continue
         if place and (value is None or tables.fits(value, tables.columns(kind)[place])):
             values[place] = value

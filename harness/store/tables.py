@@ -15,6 +15,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from placerl.harness.core.row import KINDS, HowTimed, Row
 
 VERSION = 2
@@ -182,7 +184,7 @@ def insert(database: sqlite3.Connection, cell_id: int | None, rows: Iterable[Row
             marks = ", ?" * len(own)
             database.execute(
                 f'INSERT INTO "{row.table}" (measurement_id, {place}) VALUES (?{marks})',
-                (number, *(_encoded(getattr(row, name), one) for name, one in own.items())),
+                (number, *(_encoded(row, name, one) for name, one in own.items())),
             )
 
 
@@ -256,7 +258,7 @@ def typed(kind: type[Row], values: Mapping[str, Any]) -> Row:
 
 def flat(row: Row) -> dict[str, Any]:
     """Return a row's kind and its columns by name, as text, numbers and None, for a table of rows of all kinds."""
-    own = {name: _encoded(getattr(row, name), one) for name, one in columns(type(row)).items()}
+    own = {name: _encoded(row, name, one) for name, one in columns(type(row)).items()}
     return {"kind": row.table} | {name: _plain(name, getattr(row, name)) for name in SHARED} | own
 
 
@@ -293,13 +295,17 @@ def _plain(name: str, value: Any) -> Any:
     return str(value) if name == "provenance" else value
 
 
-def _encoded(value: Any, one: str) -> Any:
+def _encoded(row: Row, name: str, one: str) -> Any:
+    """Return what is stored of a row's own column; TypeError if the column cannot hold its value."""
+    value = getattr(row, name)
+    if isinstance(value, np.generic):  # a count or a flag of NumPy is one as good
+        value = value.item()
     if value is None:
         return None
     if one == "json":
         return json.dumps(value, allow_nan=False)
     if not fits(value, one):
-        raise TypeError(f"found {value!r}; allowed: {one}")
+        raise TypeError(f"{type(row).__name__}.{name}: found {value!r}; allowed: {one}")
     return _DECODERS[one](value)
 
 

@@ -324,19 +324,18 @@ def kernel_names(source: str) -> dict[str, bool]:
     return {name: bool(group) for group, name in found}
 
 
-def checked_size(kernel: Kernel, size: int | Groups) -> Groups | None:
-    """Return the groups of a launch, or None for a launch of single items.
+def check_size(kernel: Kernel, size: int | Groups) -> None:
+    """Check the size of a launch.
 
     Raises:
         ValueError: the kernel is launched in the other way, with no items, or with too large groups.
     """
     groups = size if isinstance(size, Groups) else None
-    if kernel.is_group != (groups is not None):
+    if kernel.is_group != bool(groups):
         allowed = "Groups" if kernel.is_group else "a number of work items"
         raise ValueError(f"{kernel.name}: found size {size}; allowed: {allowed}")
-    least = size if not isinstance(size, Groups) else min(*size.count, *size.items)
+    least = min(*size.count, *size.items) if isinstance(size, Groups) else size
     if least < 1 or (groups and prod(groups.items) > GROUP_ITEMS_MAX):
         raise ValueError(
             f"{kernel.name}: found size {size}; allowed: at least 1, and at most {GROUP_ITEMS_MAX} items a group"
         )
-    return groups

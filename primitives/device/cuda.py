@@ -15,7 +15,7 @@ from placerl.primitives.device.base import (
     Groups,
     Kernel,
     Stream,
-    checked_size,
+    check_size,
     kernel_names,
     prelude,
 )
@@ -167,13 +167,12 @@ class CudaStream(Stream):
 
     def launch(self, kernel: Kernel, size: int | Groups, *arguments: Buffer | np.generic) -> None:
         self._use(*arguments)
-        groups = checked_size(kernel, size)
+        check_size(kernel, size)
         with self.current():
-            if groups is None:
-                blocks = -(-size // THREADS_PER_BLOCK)  # type: ignore[operator]
-                kernel.handle((blocks,), (THREADS_PER_BLOCK,), arguments)
+            if isinstance(size, Groups):
+                kernel.handle(size.count, (*size.items, 1), arguments)
             else:
-                kernel.handle(groups.count, (*groups.items, 1), arguments)
+                kernel.handle((-(-size // THREADS_PER_BLOCK),), (THREADS_PER_BLOCK,), arguments)
 
     def event(self) -> Event:
         self._require_no_recording("event")

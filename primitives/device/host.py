@@ -26,7 +26,7 @@ from placerl.primitives.device.base import (
     Groups,
     Kernel,
     Stream,
-    checked_size,
+    check_size,
     kernel_names,
     prelude,
 )
@@ -132,12 +132,11 @@ class HostStream(Stream):
 
     def launch(self, kernel: Kernel, size: int | Groups, *arguments: Buffer | np.generic) -> None:
         library, number = kernel.handle
-        groups = checked_size(kernel, size)
-        if groups is None:
-            items = -(-size // WORK_GROUP) * WORK_GROUP  # type: ignore[operator]
-            count = (ctypes.c_longlong * 5)(items)
+        check_size(kernel, size)
+        if isinstance(size, Groups):
+            count = (ctypes.c_longlong * 5)(*size.count, *size.items)
         else:
-            count = (ctypes.c_longlong * 5)(*groups.count, *groups.items)
+            count = (ctypes.c_longlong * 5)(-(-size // WORK_GROUP) * WORK_GROUP)
         # Of a buffer its address is passed, of a scalar its value; each is given by where it is stored.
         stored = [
             np.array(a.ctypes.data, np.uintp) if isinstance(a, np.ndarray) else np.array(a) for a in arguments

@@ -17,7 +17,7 @@ from placerl.primitives.device.base import (
     Groups,
     Kernel,
     Stream,
-    checked_size,
+    check_size,
     kernel_names,
     prelude,
 )
@@ -187,12 +187,12 @@ class OpenclStream(Stream):
         compiled: _Compiled = kernel.handle
         items: tuple[int, ...]
         group: tuple[int, ...]
-        groups = checked_size(kernel, size)
-        if groups is None:
-            items, group = (-(-size // WORK_GROUP) * WORK_GROUP,), (WORK_GROUP,)  # type: ignore[operator]
+        check_size(kernel, size)
+        if isinstance(size, Groups):
+            group = (*size.items, 1)
+            items = tuple(count * width for count, width in zip(size.count, group, strict=True))
         else:
-            group = (*groups.items, 1)
-            items = tuple(count * width for count, width in zip(groups.count, group, strict=True))
+            items, group = (-(-size // WORK_GROUP) * WORK_GROUP,), (WORK_GROUP,)
         if self._recording is None:
             compiled.set_arguments(arguments)
             self._last = self._enqueue(self._queue, compiled.kernel, items, group)

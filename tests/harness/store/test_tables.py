@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from placerl.harness.core.errors import UserError
@@ -152,3 +153,12 @@ def test_a_name_that_no_column_can_have_is_refused() -> None:
 def test_a_line_of_a_table_of_all_kinds_is_the_row() -> None:
     row = full(early())
     assert tables.from_flat(tables.flat(row)) == row
+
+
+def test_numbers_of_numpy_are_stored_and_values_of_another_type_refused() -> None:
+    kind = early()
+    row = kind(**OF, name="n", count=np.int64(3), share=np.float32(0.5), null=np.bool_(True))
+    assert tables.from_flat(tables.flat(row)) == kind(**OF, name="n", count=3, share=0.5, null=True)
+    for wrong in ({"count": 2.5}, {"null": "False"}, {"name": 3}):
+        with pytest.raises(TypeError, match=rf"Early.{next(iter(wrong))}: found .*; allowed: "):
+            tables.flat(kind(**{**OF, "name": "n"} | wrong))
