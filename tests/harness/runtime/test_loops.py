@@ -11,7 +11,7 @@ from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.runtime.loops import under
 from tests.harness.runtime.trainings import replay_training
-from tests.harness.runtime.units.test_replay import small
+from tests.harness.runtime.short_workloads import short
 
 NATIVE, SIMULATED = Mapping.parse("native-native-cpu"), Mapping.parse("fpga-native-cpu")
 CARTPOLE = workloads.load("cartpole-ddpg")  # 200,000 rows, one actor
@@ -108,7 +108,7 @@ def test_an_algorithm_without_a_replay_has_one_loop():
 
 
 def test_every_loop_trains():
-    item = small("cartpole-ddpg")
+    item = short("cartpole-ddpg", capacity=400)
     for loop in Loop:
         training = replay_training(item, NATIVE, schedule=under(loop, Schedule(), item, NATIVE, 8))
         training.advance(64)
