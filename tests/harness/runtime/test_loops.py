@@ -10,8 +10,8 @@ from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.runtime.loops import under
-from tests.harness.runtime.trainings import replay_training
 from tests.harness.runtime.short_workloads import short
+from tests.harness.runtime.trainings import replay_training
 
 NATIVE, SIMULATED = Mapping.parse("native-native-cpu"), Mapping.parse("fpga-native-cpu")
 CARTPOLE = workloads.load("cartpole-ddpg")  # 200,000 rows, one actor
