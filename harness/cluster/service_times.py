@@ -15,11 +15,12 @@ from placerl.harness.cluster.scale import Service
 from placerl.harness.cluster.training import ClusterTraining, Size
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import tiers
 from placerl.harness.store.cell import Cell
+from placerl.harness.store.rows import OtherResult
 from placerl.harness.store.store import Run, Store
 from placerl.harness.workloads import Workload
 
@@ -80,7 +81,7 @@ def _writer_s(path: Path) -> float:
 
     def rows(run: Run, report: Report) -> Sequence[Row]:
         sleep(CELL_S)  # so that the writer waits for machines, and not machines for the writer
-        row = Measurement(
+        row = OtherResult(
             suite=Suite.SCALE,
             primitive="cell",
             quantity="rows",

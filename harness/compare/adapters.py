@@ -5,7 +5,7 @@ For each of the two replays the library trains in a worker process, in its own v
 These two compare this project's replay with itself, which shows how much the machine's noise changes the times (A/A).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,12 +18,13 @@ from placerl.harness.compare import registry
 from placerl.harness.compare.protocol import FailureKind, Worker, WorkerFailure
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
+from placerl.harness.core.row import HowTimed
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure import rows as summary_rows
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions, usable_cores
 from placerl.harness.measure.turns import Rounds, in_rounds
+from placerl.harness.store.rows import AdapterResult
 
 SUITE = Suite.BENCH_ADAPTERS
 THROUGHPUT, GAIN, NULL = "gradient_steps_per_s", "throughput_ratio", "null_ratio"
@@ -142,7 +143,7 @@ class _Side:
 
 def measure(
     pair: Pair, rounds: int, budget_s: float, package: Path, report: Report, capacity: int = CAPACITY
-) -> Sequence[Row]:
+) -> Sequence[AdapterResult]:
     """Measure the gradient steps per second of a library's algorithm with both replays, and their ratio.
 
     Args:
@@ -153,14 +154,12 @@ def measure(
         capacity: capacity of the replay.
 
     Returns:
-        Rows of suite "bench-adapters": the throughput with each replay (`details["replay"]` is "own" for the library's
-        and "ours" for this project's), `throughput_ratio` (the throughput with this project's replay divided by
-        that with the library's own; `details["verdict"]` judges it) and `null_ratio` (this project's replay over
-        itself). If nothing could be measured, one row of status "failed" or "not_run" gives the reason.
+        Rows of suite "bench-adapters": the throughput with each replay, `throughput_ratio` (the throughput with this
+        project's replay divided by that with the library's own, with a verdict) and `null_ratio` (this project's
+        replay over itself). If nothing could be measured, one row of status "failed" or "not_run" gives the reason.
     """
-    what = {"library": pair.library, "algorithm": pair.algorithm, "continuous": pair.continuous}
     if pair.missing:
-        return [_absent(pair, what, "not_run", pair.missing)]
+        return [_absent(pair, "not_run", pair.missing)]
     sides: dict[str, _Side] = {}
     try:
         for replay in ("own", "ours"):
@@ -168,19 +167,19 @@ def measure(
             sides[replay] = _Side(pair, replay, capacity, package)
         times_s = _rounds(sides, rounds, budget_s, report)
     except WorkerFailure as failure:
-        return [_absent(pair, what, "failed", str(failure))]
+        return [_absent(pair, "failed", str(failure))]
     finally:
         for side in sides.values():
             side.worker.close()
-    details = what | {
+    columns = {
         "capacity": capacity,
         "cores": len(usable_cores()),
         "version": sides["ours"].answer["version"],
         "note": sides["ours"].answer["note"],
         "own_is_prioritised": pair.library != "sb3",
-        "conditions": conditions(),
+        "timed": HowTimed(conditions=conditions()),
     }
-    return _rows(pair, details, times_s)
+    return _rows(pair, columns, times_s)
 
 
 def _rounds(sides: dict[str, _Side], rounds: int, budget_s: float, report: Report) -> dict[str, list[float]]:
@@ -194,15 +193,13 @@ def _rounds(sides: dict[str, _Side], rounds: int, budget_s: float, report: Repor
     )
 
 
-def _absent(pair: Pair, details: dict[str, Any], status: str, reason: str) -> Row:
-    common = _common(pair)
-    return Measurement(
-        **common,
+def _absent(pair: Pair, status: str, reason: str) -> AdapterResult:
+    return AdapterResult(
+        **_common(pair),
         quantity=GAIN,
         provenance=Provenance.MEASURED,
         status=status,
         reason=reason.replace(f"{registry.BASELINES.parent}/", ""),
-        details=details,
     )
 
 
@@ -213,18 +210,21 @@ def _common(pair: Pair) -> dict[str, Any]:
         "primitive": "training",
         "backend": "native",
         "device": "cpu",
+        "library": pair.library,
+        "algorithm": pair.algorithm,
+        "continuous": pair.continuous,
     }
 
 
-def _rows(pair: Pair, details: dict[str, Any], times_s: dict[str, list[float]]) -> Sequence[Row]:
-    common = _common(pair)
+def _rows(pair: Pair, columns: Mapping[str, Any], times_s: dict[str, list[float]]) -> Sequence[AdapterResult]:
+    common = {**_common(pair), **columns}
     rows = [
         summary_rows.summary_row(
-            Measurement,
+            AdapterResult,
             [1 / time_s for time_s in times_s[replay]],
             **{**common, "backend": pair.library if replay == "own" else "native"},
             quantity=THROUGHPUT,
-            details=details | {"replay": replay},
+            replay=replay,
         )
         for replay in ("own", "ours")
     ]
@@ -232,7 +232,5 @@ def _rows(pair: Pair, details: dict[str, Any], times_s: dict[str, list[float]]) 
     judged = {"verdict": outcome.verdict, "why_no_verdict": outcome.reason, "pairs": outcome.pairs}
     for quantity, times in ((GAIN, outcome.ratio), (NULL, outcome.null)):
         assert times is not None
-        rows.append(
-            summary_rows.gain(Measurement, times, **common, quantity=quantity, details=details | judged)
-        )
+        rows.append(summary_rows.gain(AdapterResult, times, **common, quantity=quantity, **judged))
     return rows

@@ -100,14 +100,18 @@ class Row:
     node: str = ""
 
     table: ClassVar[str]
+    _who: ClassVar[str] = ""
+    _where: ClassVar[str] = ""
 
-    def __init_subclass__(cls, *, table: str = "", **more: Any) -> None:
+    def __init_subclass__(cls, *, table: str = "", who: str = "", where: str = "", **more: Any) -> None:
         """Declare a kind of row.
 
         Args:
             table: name of its table in the store; empty for a class that only others derive from.
+            who, where: the columns that say whose number it is and where it was measured; empty for the base's.
         """
         super().__init_subclass__(**more)
+        cls._who, cls._where = who or cls._who, where or cls._where
         if table:
             cls.table = table
             KINDS[table] = cls
@@ -178,12 +182,12 @@ class Row:
     @property
     def who(self) -> str:
         """Return whose number it is, in a line of a report: a backend, a strategy, a library; empty if nobody's."""
-        return ""
+        return str(getattr(self, self._who)) if self._who else ""
 
     @property
     def where(self) -> str:
         """Return where it was measured, in a line of a report: a device or a mapping; empty if nowhere."""
-        return ""
+        return str(getattr(self, self._where)) if self._where else ""
 
     old_names: ClassVar[Mapping[str, str]] = {}
 

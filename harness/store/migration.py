@@ -66,6 +66,7 @@ _SUITES: Mapping[str, type[Row]] = {
     Suite.CLUSTER: rows.TrainingResult,
     Suite.COMPARE: rows.ComparisonResult,
     Suite.LEARN: rows.LearningResult,
+    Suite.BENCH_ADAPTERS: rows.AdapterResult,
     Suite.BENCH_RETURNS: rows.LearningResult,
     Suite.MEMORY: rows.PeakMemory,
 }

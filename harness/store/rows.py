@@ -1,7 +1,7 @@
 """Defines the kinds of rows that the harness measures, one class a kind, with a column for each of its facts.
 
-A column means the same in every kind that has it. What a row does not state is None. The rows of a claim's experiment
-are declared in the file of its figure, those of a bench in the bench's.
+A column means the same in every kind that has it. What a row does not state is None. The rows of a bench that no claim
+reads are declared in the bench's own file, as kinds of `BenchResult`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ OURS = "placerl"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnDevice(Row):
+class OnDevice(Row, who="backend", where="device"):
     """A row of something that runs on a device.
 
     Attributes:
@@ -25,16 +25,6 @@ class OnDevice(Row):
 
     backend: str = ""
     device: str = ""
-
-    @property
-    def who(self) -> str:
-        """Return the implementation."""
-        return self.backend
-
-    @property
-    def where(self) -> str:
-        """Return the device."""
-        return self.device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,42 +116,51 @@ class MachinePeak(OnDevice, table="machine_peak"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictedRate(Row, table="predicted_rate"):
-    """The throughput that a strategy predicts for a mapping, and its error where the mapping ran.
+class OfStrategy(Row, who="strategy", where="mapping"):
+    """A row of a strategy, which predicts and chooses mappings.
 
     Attributes:
         strategy: the performance model.
-        mapping: where learner, replay management and storage run; empty if it could predict none.
+        mapping: where learner, replay management and storage run; empty if it could predict or choose none.
+        loop: form of the training loop that the strategy describes.
+        ran: form of the training loop in which the mapping ran.
+        slow_links: what changes if links without a latency had one.
+    """
+
+    strategy: str
+    mapping: str = ""
+    loop: str | None = None
+    ran: str | None = None
+    slow_links: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictedRate(OfStrategy, table="predicted_rate"):
+    """The throughput that a strategy predicts for a mapping, and its error where the mapping ran.
+
+    Attributes:
         platform: the platform whose links and cores it knows.
         chosen: whether the strategy chose this mapping, of all that are measured.
         chosen_among: the sets of devices among which it chose this mapping (`harness.mapping.choices`).
-        loop: form of the training loop that it describes.
         terms_s: predicted seconds per gradient step by term.
         settings: cores and streams that it chooses.
         inputs: provenance of the times from which it is predicted.
-        slow_links: the prediction if links had a latency (`predict.with_slow_links`).
         simulated_device: the simulated device that it may use.
         achieved: what the mapping reached.
-        ran: form of the training loop in which it ran.
         achieved_provenance: provenance of what it reached.
         error, error_low, error_high: predicted / achieved - 1, median over rounds, with its 95% interval.
         error_rounds: the rounds of the error.
         term_errors: error by term.
     """
 
-    strategy: str
-    mapping: str = ""
     platform: str | None = None
     chosen: bool | None = None
     chosen_among: Sequence[str] | None = None
-    loop: str | None = None
     terms_s: Mapping[str, float] | None = None
     settings: Mapping[str, int] | None = None
     inputs: str | None = None
-    slow_links: Mapping[str, Any] | None = None
     simulated_device: str | None = None
     achieved: float | None = None
-    ran: str | None = None
     achieved_provenance: str | None = None
     error: float | None = None
     error_low: float | None = None
@@ -169,19 +168,9 @@ class PredictedRate(Row, table="predicted_rate"):
     error_rounds: int | None = None
     term_errors: Mapping[str, float] | None = None
 
-    @property
-    def who(self) -> str:
-        """Return the strategy."""
-        return self.strategy
-
-    @property
-    def where(self) -> str:
-        """Return the mapping."""
-        return self.mapping
-
 
 @dataclass(frozen=True, kw_only=True)
-class OfMapping(Row):
+class OfMapping(Row, where="mapping"):
     """A row of a training of this project under a mapping.
 
     Attributes:
@@ -194,11 +183,6 @@ class OfMapping(Row):
     def who(self) -> str:
         """Return this project's name."""
         return OURS
-
-    @property
-    def where(self) -> str:
-        """Return the mapping."""
-        return self.mapping
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,44 +224,24 @@ class Overhead(OfMapping, table="overhead"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Regret(Row, table="regret"):
+class Regret(OfStrategy, table="regret"):
     """The fraction of the best throughput that a strategy's choice loses.
 
     Attributes:
-        strategy: the performance model.
-        mapping: what it chose; empty if it chose nothing.
         devices: the set of devices among which it chose.
-        loop: form of the training loop that it describes.
-        ran: the form in which its choice ran.
         best: the best mapping.
         verdict: "best", "lost" or "no verdict".
         why_no_verdict: why there is none; empty otherwise.
-        slow_links: latency assumed for links without one, and whether the choice stays the same with it.
     """
 
-    strategy: str
-    mapping: str = ""
     devices: str | None = None
-    loop: str | None = None
-    ran: str | None = None
     best: str | None = None
     verdict: str | None = None
     why_no_verdict: str | None = None
-    slow_links: Mapping[str, Any] | None = None
-
-    @property
-    def who(self) -> str:
-        """Return the strategy."""
-        return self.strategy
-
-    @property
-    def where(self) -> str:
-        """Return its choice."""
-        return self.mapping
 
 
 @dataclass(frozen=True, kw_only=True)
-class Portability(Row, table="portability"):
+class Portability(Row, table="portability", who="system"):
     """PRL's performance portability of a system.
 
     Attributes:
@@ -295,11 +259,6 @@ class Portability(Row, table="portability"):
     over: str | None = None
     devices: str | None = None
     lacking: Sequence[str] | None = None
-
-    @property
-    def who(self) -> str:
-        """Return the system."""
-        return self.system
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -346,107 +305,85 @@ class TrainingResult(OfMapping, table="training_result"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparisonResult(Row, table="comparison_result"):
+class OfSystem(Row, who="system", where="device"):
+    """A row of this project or of another library.
+
+    Attributes:
+        system: whose number it is.
+        device: device of the networks; a mapping in the rows of `bench-returns`.
+        seed: seed of everything random.
+        gradient_steps, environment_steps: steps of the training.
+        versions: versions of its packages.
+        deviations: what it states about itself, such as how it deviates from what was asked.
+        last_lines: the last lines that it printed.
+    """
+
+    system: str = ""
+    device: str = ""
+    seed: int | None = None
+    gradient_steps: int | None = None
+    environment_steps: int | None = None
+    versions: Mapping[str, str] | None = None
+    deviations: Mapping[str, Any] | None = None
+    last_lines: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonResult(OfSystem, table="comparison_result"):
     """A part of a comparison with another library.
 
     Attributes:
         baseline: the comparison's name for the library, with its conditions.
-        system: whose number it is: this project or the library.
-        device: device of the networks.
         part: what the number is of: "ours", "theirs, environment", "throughput_ratio", ...
         mapping: the mapping of this project's side.
-        seed, threads: seed, and threads of both sides.
-        gradient_steps, environment_steps: steps of a side.
+        threads: threads of both sides.
         start_s: seconds until the side could train.
-        versions: versions of a side's packages.
-        deviations: what the side states about itself, such as how it deviates from what was asked.
         pairs: rounds of the ratio.
         verdict, why_no_verdict: the comparison's verdict, and why there is none.
         returns: the comparison of returns in words.
         rate: the quantity of the ratio, if it is none of gradient steps.
-        failure, last_lines: the kind of a failure, and the last lines that the side printed.
+        failure: the kind of a failure.
         seeds, steps_by_seed, episodes_by_seed: of returns, the seeds, environment steps and episodes.
     """
 
     baseline: str
-    system: str = ""
-    device: str = ""
     part: str | None = None
     mapping: str | None = None
-    seed: int | None = None
     threads: int | None = None
-    gradient_steps: int | None = None
-    environment_steps: int | None = None
     start_s: float | None = None
-    versions: Mapping[str, str] | None = None
-    deviations: Mapping[str, Any] | None = None
     pairs: int | None = None
     verdict: str | None = None
     why_no_verdict: str | None = None
     returns: str | None = None
     rate: str | None = None
     failure: str | None = None
-    last_lines: Sequence[str] | None = None
     seeds: Sequence[int] | None = None
     steps_by_seed: Sequence[int] | None = None
     episodes_by_seed: Sequence[int] | None = None
 
-    @property
-    def who(self) -> str:
-        """Return whose number it is."""
-        return self.system
-
-    @property
-    def where(self) -> str:
-        """Return the device."""
-        return self.device
-
 
 @dataclass(frozen=True, kw_only=True)
-class LearningResult(Row, table="learning_result"):
+class LearningResult(OfSystem, table="learning_result"):
     """What a system has learnt: of one seed, or the mean over seeds.
 
     Attributes:
-        system: this project, a baseline, or a learner of this project.
-        device: device of its networks; a mapping in the rows of `bench-returns`.
-        seed: seed of a single training.
-        gradient_steps: length of the training.
         steps_by_stretch, mean_returns: environment steps and mean return at the end of each stretch.
         wall_s: seconds of the training.
-        versions, deviations, last_lines: as in `ComparisonResult`.
         options: requested settings that this project alone has.
         seeds_trained, seeds_failed: how many.
-        stretch, stretches, environment_steps: the stretch with the highest mean, of how many, and its end.
+        stretch, stretches: the stretch with the highest mean, of how many.
         at_least_first: whether a mapping learns as much as the first.
     """
 
-    system: str
-    device: str = ""
-    seed: int | None = None
-    gradient_steps: int | None = None
     steps_by_stretch: Sequence[int] | None = None
     mean_returns: Sequence[float | None] | None = None
     wall_s: float | None = None
-    versions: Mapping[str, str] | None = None
-    deviations: Mapping[str, Any] | None = None
-    last_lines: Sequence[str] | None = None
     options: Mapping[str, Any] | None = None
     seeds_trained: int | None = None
     seeds_failed: int | None = None
     stretch: int | None = None
     stretches: int | None = None
-    environment_steps: int | None = None
     at_least_first: bool | None = None
-
-    @property
-    def who(self) -> str:
-        """Return the system."""
-        return self.system
-
-    @property
-    def where(self) -> str:
-        """Return the device."""
-        return self.device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -467,7 +404,7 @@ class PeakMemory(Row, table="peak_memory"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failure(Row, table="failure"):
+class Failure(Row, table="failure", who="baselines"):
     """A cell that raised an error, or lacked memory.
 
     Attributes:
@@ -477,11 +414,6 @@ class Failure(Row, table="failure"):
 
     baselines: str = ""
     baseline: str | None = None
-
-    @property
-    def who(self) -> str:
-        """Return the baselines."""
-        return self.baselines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -498,8 +430,56 @@ class ClaimRow(OnDevice, table="claim"):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BenchResult(OnDevice):
+    """A row of a bench, which derives a kind of its own, with further columns, in the file that declares its cells.
+
+    Attributes:
+        null: whether it is the copy of a case that shows the noise.
+        threads: threads that computed.
+        capacity: leaves of the tree, or rows of the replay.
+        version: version of the library.
+        pairs: rounds of a ratio.
+        against: the case that a ratio compares with.
+        goal, reach: the ratio to reach, and the factor by which noise widens the interval that must reach it.
+        verdict, why_no_verdict: the comparison's verdict, and why there is none.
+    """
+
+    null: bool | None = None
+    threads: int | None = None
+    capacity: int | None = None
+    version: str | None = None
+    pairs: int | None = None
+    against: str | None = None
+    goal: float | None = None
+    reach: float | None = None
+    verdict: str | None = None
+    why_no_verdict: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdapterResult(BenchResult, table="adapter_result"):
+    """Training in another library with one of two replays, or the ratio of both.
+
+    Attributes:
+        library, algorithm, continuous: the library, its algorithm, and whether the actions are continuous.
+        replay: "own" for the library's replay, "ours" for this project's; None in a ratio.
+        cores: cores that the process may use.
+        note: how the library's own replay differs; empty if it does not.
+        own_is_prioritised: whether the library's own replay is prioritised.
+    """
+
+    library: str = ""
+    algorithm: str = ""
+    continuous: bool | None = None
+    replay: str | None = None
+    cores: int | None = None
+    note: str | None = None
+    own_is_prioritised: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class OtherResult(OnDevice, table="other_result"):
-    """A row of a bench, of another version or of another program.
+    """A row of another version or of another program.
 
     Attributes:
         parameters: what distinguishes its rows, by name.

@@ -15,7 +15,7 @@ import typer
 from placerl.harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
 from placerl.harness.cli.common import ResultsOption
 from placerl.harness.compare import adapters
-from placerl.harness.compare.adapters import GAIN, NULL, PAIRS, THROUGHPUT
+from placerl.harness.compare.adapters import GAIN, NULL, PAIRS, THROUGHPUT, AdapterResult
 from placerl.harness.core.row import Row
 from placerl.harness.measure import statistics
 from placerl.harness.plan.predicting import RESULTS
@@ -23,7 +23,7 @@ from placerl.harness.plan.predicting import RESULTS
 LIBRARIES = tuple(dict.fromkeys(pair.library for pair in PAIRS))
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[AdapterResult]) -> str:
     """Return the results as Markdown: a table with a row per library and algorithm, and lists of what was measured.
 
     Args:
@@ -46,17 +46,17 @@ def table(rows: Sequence[Row]) -> str:
     )
     notes, cells = {}, []
     for name in dict.fromkeys(row.workload for row in rows):
-        found = {(row.quantity, row.details.get("replay")): row for row in rows if row.workload == name}
+        found = {(row.quantity, row.replay): row for row in rows if row.workload == name}
         gain = found[GAIN, None]
         if gain.value is None:
             cells.append([name, f"{gain.status.replace('_', ' ')}: {gain.reason}", "", "", "", ""])
             continue
-        notes[gain.details["version"]] = gain.details["note"]
+        notes[gain.version] = gain.note
         texts = [
             *(_interval(found[THROUGHPUT, replay], ".1f") for replay in ("own", "ours")),
             _interval(gain, ".3f"),
             _interval(found[NULL, None], ".3f"),
-            gain.details["verdict"] + (f": {why}" if (why := gain.details["why_no_verdict"]) else ""),
+            f"{gain.verdict}: {gain.why_no_verdict}" if gain.why_no_verdict else str(gain.verdict),
         ]
         cells.append([name, *texts])
     lines += section("Libraries", columns, cells)
@@ -71,7 +71,7 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def _interval(row: Row, digits: str) -> str:
+def _interval(row: AdapterResult, digits: str) -> str:
     noisy = "~" if row.status == "too_noisy" else ""
     return f"{noisy}{row.value:{digits}} [{row.low:{digits}}, {row.high:{digits}}]"
 
@@ -100,6 +100,6 @@ def main(
             if pair.library in libraries:
                 key = f"bench-adapters/{pair.library}-{pair.algorithm}"
                 rows += session.measure(key, partial(adapters.measure, pair, rounds, budget_s, package))
-    session.write(table(rows))
+    session.write(table([row for row in rows if isinstance(row, AdapterResult)]))
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from placerl.harness.compare import adapters
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.evidence import number, parameter, records, select
+from placerl.harness.papers.evidence import number, records, select
 from placerl.harness.papers.number import from_text
 
 NEEDS_ADAPTERS = "`placerl bench adapters`: training in other libraries with this replay and with their own"
@@ -37,14 +37,14 @@ class ReplaySpeedsUpLibraries(Claim):
         rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
         last = {row.workload: row for row in rows}
         ours = [number(row, f"{name}: gain over its own replay") for name, row in last.items()]
-        counted = {name: row for name, row in last.items() if parameter(row, "own_is_prioritised")}
+        counted = {name: row for name, row in last.items() if row.own_is_prioritised}
         missing = [pair.name for pair in adapters.PAIRS if pair.name not in last and not pair.missing]
         if not counted:
             lacking = f" ({', '.join(missing)})" if last else ""
             return Finding(Outcome.NOT_RUN, tuple(ours), needs=f"{NEEDS_ADAPTERS}{lacking}")
         uncounted = [name for name in missing if name.partition(" ")[0] != UNIFORM]
         absent = [each for each in LIBRARIES if each not in {name.partition(" ")[0] for name in counted}]
-        verdicts = [parameter(row, "verdict") for row in counted.values()]
+        verdicts = [row.verdict for row in counted.values()]
         faster, slower = verdicts.count("faster"), verdicts.count("slower")
         explanation = (
             f"Of {len(counted)} trainings with a prioritised replay of the library's own, {faster} are faster with "
@@ -80,7 +80,7 @@ class GainsFallWithComputation(Claim):
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = records(select(frame, suite=adapters.SUITE, quantity=adapters.GAIN))
-        last = {row.workload: row for row in rows if parameter(row, "own_is_prioritised")}
+        last = {row.workload: row for row in rows if row.own_is_prioritised}
         discrete, continuous = (
             {
                 pair.library: last[pair.name]

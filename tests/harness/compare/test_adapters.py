@@ -8,11 +8,11 @@ from placerl.harness.cli.bench.adapters_bench import table
 from placerl.harness.compare import adapters
 from placerl.harness.compare.adapters import GAIN, NULL, PAIRS, THROUGHPUT, Pair, _absent, _rows, measure
 from placerl.harness.compare.protocol import FailureKind, Worker, WorkerFailure
-from placerl.harness.core.row import Row
 from placerl.harness.papers import Finding, Outcome, claims
+from placerl.harness.store.rows import AdapterResult
 from placerl.harness.store.store import Store
 
-DETAILS = {"version": "library 1", "note": "", "own_is_prioritised": True}
+COLUMNS = {"version": "library 1", "note": "", "own_is_prioritised": True}
 
 
 class Library:
@@ -40,12 +40,12 @@ def test_all_rows_of_a_pair(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     libraries = iter(made)
     monkeypatch.setattr(adapters, "start", lambda *_: next(libraries))
     rows = measure(Pair("tianshou", "dqn"), 20, 0.0, tmp_path, lambda *_: None)
-    by_name = {(row.quantity, row.details.get("replay")): row for row in rows}
+    by_name = {(row.quantity, row.replay): row for row in rows}
     assert by_name[THROUGHPUT, "own"].value == pytest.approx(50)
     assert by_name[THROUGHPUT, "ours"].value == pytest.approx(100)
     assert by_name[GAIN, None].value == pytest.approx(2)
-    assert by_name[GAIN, None].details["verdict"] == "faster"
-    assert by_name[GAIN, None].details["pairs"] == 15  # the budget holds no more than the fewest
+    assert by_name[GAIN, None].verdict == "faster"
+    assert by_name[GAIN, None].pairs == 15  # the budget holds no more than the fewest
     assert by_name[NULL, None].value == pytest.approx(1)
     own, ours = made
     assert own.closed
@@ -90,27 +90,27 @@ def test_no_fewer_rounds_are_run_than_a_verdict_needs(
 ) -> None:
     monkeypatch.setattr(adapters, "start", lambda *_: Library({"own": 0.02, "ours": 0.01}))
     rows = measure(Pair("tianshou", "dqn"), 10, 0.0, tmp_path, lambda *_: None)
-    assert {row.details["pairs"] for row in rows if row.quantity == GAIN} == {15}
+    assert {row.pairs for row in rows if row.quantity == GAIN} == {15}
 
 
 def rows_of(
-    library: str, ours_s: float, own_s: float = 0.02, algorithm: str = "dqn", **details: object
-) -> list[Row]:
+    library: str, ours_s: float, own_s: float = 0.02, algorithm: str = "dqn", **columns: object
+) -> list[AdapterResult]:
     times_s = {
         name: [time_s * (1 + 0.01 * (7 * i % 30) / 30) for i in range(30)]
         for name, time_s in (("own", own_s), ("ours", ours_s), ("again", ours_s))
     }
-    return _rows(Pair(library, algorithm), DETAILS | details, times_s)
+    return _rows(Pair(library, algorithm), COLUMNS | columns, times_s)
 
 
-def plugged_in(folder: Path, rows: list[Row]) -> Finding:
+def plugged_in(folder: Path, rows: list[AdapterResult]) -> Finding:
     (claim,) = (claim for claim in claims() if claim.key == "PAL-F11")
     with Store.open(folder / "store.sqlite") as store:
         store.begin_run("quick", "revision", {"fingerprint": "test-machine"}).finish("adapters", rows)
         return claim.evaluate(store.frame()).finding
 
 
-def everywhere(last_s: float = 0.01) -> dict[str, list[Row]]:
+def everywhere(last_s: float = 0.01) -> dict[str, list[AdapterResult]]:
     """Rows of each pair that counts, twice as fast with this project's replay, and of rlpyt, which PAL names."""
     pairs = [pair for pair in PAIRS if not pair.missing and pair.library != "sb3"]
     made = {pair.name: rows_of(pair.library, 0.01, algorithm=pair.algorithm) for pair in pairs}
@@ -151,7 +151,7 @@ def test_the_replay_has_to_be_faster_in_every_library(missing: str, tmp_path: Pa
 def test_what_was_not_measured_is_named(tmp_path: Path) -> None:
     sb3 = rows_of("sb3", 0.05, own_is_prioritised=False)
     rows = [*rows_of("tianshou", 0.01), *rows_of("pfrl", 0.01), *sb3]
-    rows.append(_absent(Pair("rllib", "dqn"), {}, "failed", "no network"))
+    rows.append(_absent(Pair("rllib", "dqn"), "failed", "no network"))
     found = plugged_in(tmp_path / "some", rows)
     assert found.outcome is Outcome.NO_VERDICT
     assert [n.value for n in found.ours] == pytest.approx([2.0, 2.0, 0.4])
