@@ -26,9 +26,9 @@ ENVIRONMENTS = Path(__file__).parents[1] / "environments"
 REPLAY_WORKER = BASELINES / "replay_worker.py"
 OWN_REPLAY = Path(__file__).with_name("own_replay.py")
 INSTALL = "install.py"
-# Added to requirements that name no PyTorch: without it a resolver may choose a build of several GB for CUDA.
-TORCH = "torch==2.13.0"
-_NAMES_TORCH = re.compile(r"^torch\b(?![-_.])", re.MULTILINE)
+# Added to requirements that pin no PyTorch: without it a resolver may choose a build of several GB for CUDA.
+(TORCH,) = re.findall(r"^torch==.+$", shipped("constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+_PINS_TORCH = re.compile(r"^torch\s*[=<>~!]", re.MULTILINE)
 TRAINED = {"rllib": ("dqn", "sac", "ppo"), "rllib_2_6_3": ("ddpg", "td3")}
 """The algorithms for which each of two RLlib versions is used: 2.6.3 is the last version with DDPG (MAP, PAL)."""
 RLLIB = tuple(TRAINED)
@@ -81,7 +81,7 @@ def _stamp(folder: Path) -> str:
     version = ".".join(map(str, sys.version_info[:3]))
     install = folder / INSTALL
     parts = (folder / "requirements.txt").read_bytes(), install.read_bytes() if install.is_file() else b""
-    return hashlib.sha256(version.encode() + b"".join(parts)).hexdigest()
+    return hashlib.sha256(f"{version} {TORCH}".encode() + b"".join(parts)).hexdigest()
 
 
 def build_baseline(name: str, limit_s: float = BUILD_LIMIT_S) -> Path:
@@ -118,7 +118,7 @@ def build_baseline(name: str, limit_s: float = BUILD_LIMIT_S) -> Path:
             try:
                 _run(name, [sys.executable, "-m", "venv", "--clear", str(environment)], limit_s)
                 pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-                pins = [] if _NAMES_TORCH.search(requirements.read_text()) else [TORCH]
+                pins = [] if _PINS_TORCH.search(requirements.read_text()) else [TORCH]
                 _run(name, [*pip, *pins, "--requirement", str(requirements)], limit_s)
                 if (folder / INSTALL).is_file():
                     _run(name, [str(python), "-P", str(folder / INSTALL)], limit_s)

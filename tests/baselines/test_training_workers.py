@@ -138,5 +138,5 @@ def test_every_folder_is_a_baseline_and_names_its_torch():
         assert (folder / "worker.py").exists() or registry.replay_alone(name), name
         requirements = (folder / "requirements.txt").read_text()
         if name != "rltools":  # which computes without PyTorch
-            wanted = "torch==2.14.1" if name == "torchrl" else registry.TORCH  # the one it was compiled for
+            wanted = "torch==2.14.1" if name == "torchrl" else "torch"  # the one it was compiled for
             assert f"\n{wanted}\n" in requirements, name
