@@ -36,7 +36,8 @@ ROOMS = (
 )
 """The rooms of `harness`, top to bottom: a room imports only rooms below it."""
 PAPERS = "papers"
-"""The room whose folders, one a paper, do not import each other, and whose files import none of them."""
+"""The room whose folders, one a paper, do not import each other, and whose files import none of them: the folders are
+found by their names. Of the other rooms the top one alone, for its benches, imports a paper's folder."""
 LOOSE: tuple[str, ...] = ()
 """Files of `harness` that lie in no room."""
 BASELINES = ("baselines", *sorted(path.stem for path in (ROOT / "baselines").glob("*.py")))
@@ -163,12 +164,12 @@ class FloorPlan:
         if other.partition(".")[2] in rules.loose:
             return True
         above, below = self.room(one), self.room(other)
-        if above == below == rules.papers:
-            return self._between_papers(one, other)
+        if below == rules.papers and above != rules.rooms[0] and self._of_another_paper(one, other):
+            return True
         order = rules.rooms
         return above in order and below in order and order.index(above) > order.index(below)
 
-    def _between_papers(self, one: str, other: str) -> bool:
+    def _of_another_paper(self, one: str, other: str) -> bool:
         room = f"{self.rules.upper}.{self.rules.papers}"
         folders = {
             name.split(".")[2] for name in self.modules if name.startswith(room) and name.count(".") > 2

@@ -12,7 +12,7 @@ RULES = Rules(
     root="",
     upper="upper_package",
     lower=("lower_package",),
-    rooms=("top", "papers", "base"),
+    rooms=("top", "middle", "papers", "base"),
     papers="papers",
     loose=("__main__",),
     forbidden=("baselines", "agent"),
@@ -23,7 +23,9 @@ SOUND = {
     "upper_package/__init__.py": "",
     "upper_package/__main__.py": "from upper_package.top import command\n",
     "upper_package/top/__init__.py": "",
-    "upper_package/top/command.py": "from upper_package import papers\nfrom upper_package.base import rows\n",
+    "upper_package/top/command.py": "from upper_package.papers.one import claims\nimport upper_package.base.rows\n",
+    "upper_package/middle/__init__.py": "",
+    "upper_package/middle/plan.py": "from upper_package.papers import shared\n",
     "upper_package/papers/__init__.py": "from upper_package.papers import shared\n",
     "upper_package/papers/shared.py": "import json\n",
     "upper_package/papers/one/__init__.py": "",
@@ -82,6 +84,7 @@ FOR_TYPES = (
         ("papers/two/more.py", "from ..one import claims\n", "papers.two.more -> upper_package.papers.one.claims"),
         ("papers/more.py", "from .one import claims\n", "papers.more -> upper_package.papers.one.claims"),
         ("papers/__init__.py", HIDDEN_CLAIMS, "papers -> upper_package.papers.one.claims"),
+        ("middle/more.py", HIDDEN_CLAIMS, "middle.more -> upper_package.papers.one.claims"),
         ("top/more.py", "from upper_package import __main__\n", "top.more -> upper_package.__main__"),
         ("top/more.py", "import baselines.worker\n", "top.more -> baselines"),
         ("top/more.py", "def later():\n    import agent\n", "top.more -> agent"),
@@ -146,8 +149,9 @@ def test_the_drawing_counts_rooms_arrows_and_circles(plant: Plant) -> None:
     plant({"upper_package/base/rows.py": "from upper_package.base import lines\n",
            "upper_package/base/lines.py": "from upper_package.base import rows\n"})  # fmt: skip
     assert FloorPlan(RULES).drawing() == (
-        "upper_package: 3 rooms, 3 arrows between them, 1 circles of files\n"
+        "upper_package: 4 rooms, 4 arrows between them, 1 circles of files\n"
         "  top     -> papers base\n"
+        "  middle  -> papers\n"
         "  papers  -> base\n"
         "  base    -> "
     )

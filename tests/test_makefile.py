@@ -1,17 +1,13 @@
 """The programs that the Makefile starts are there: most of its targets take too long to be tests."""
 
 import re
-from importlib.util import find_spec
 from pathlib import Path
-
-import pytest
 
 from placerl.harness.cli import bench_command
 from placerl.harness.cli.app import commands
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "Makefile").read_text()
-MODULES = sorted(set(re.findall(r" -m (harness\S*)", TEXT)))
 COMMANDS = set(re.findall(r"(?:/placerl| -m placerl) ([\w-]+)(?: ([\w-]+))?", TEXT))
 TARGETS = set(re.findall(r"^([a-z-]+):", TEXT, re.MULTILINE))
 USERS_KNOW = {"bench-learner", "bench-quantization", "bench-replay", "gpu-check", "reproduce", "test", "asv"}
@@ -26,14 +22,6 @@ PAGES = [
 
 def test_the_targets_that_users_know_are_there() -> None:
     assert USERS_KNOW <= TARGETS
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_a_module_can_be_run(module: str) -> None:
-    spec = find_spec(module)
-    assert spec is not None
-    if spec.submodule_search_locations is not None:  # a package
-        assert find_spec(f"{module}.__main__") is not None
 
 
 def test_commands_are_those_of_the_command_line() -> None:

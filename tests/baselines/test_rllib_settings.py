@@ -1,6 +1,10 @@
-"""What the RLlib worker sets of RLlib, with an imitation of its modules: it needs nothing that RLlib installs."""
+"""What the programs for RLlib set of it, with an imitation of its modules: they need nothing that RLlib installs."""
 
+import os
 import sys
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from unittest.mock import MagicMock
 
 import pytest
@@ -8,26 +12,52 @@ import pytest
 from placerl.harness import workloads
 from placerl.harness.compare import registry
 
-MODULES = ("algorithm", "dqn", "ppo", "sac")
+SETTING = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+
+
+class Imitation(MetaPathFinder, Loader):
+    """Imports modules of Ray that do nothing, and notes the setting that Ray reads when it is imported."""
+
+    def __init__(self):
+        self.settings = []
+
+    def find_spec(self, name, path, target=None):
+        return ModuleSpec(name, self, is_package=True) if name.partition(".")[0] == "ray" else None
+
+    def create_module(self, spec):
+        return MagicMock()
+
+    def exec_module(self, module):
+        self.settings.append(os.environ[SETTING])
 
 
 @pytest.fixture
-def worker(monkeypatch):
-    names = ("ray", "ray.rllib", "ray.rllib.algorithms", "ray.tune", "ray.tune.registry")
-    for name in (*names, *(f"ray.rllib.algorithms.{module}" for module in MODULES)):
-        monkeypatch.setitem(sys.modules, name, MagicMock())
+def ray(monkeypatch):
+    """The imitation, with what else the programs import."""
+    imitation = Imitation()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "ray"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "placerl.primitives.replay.adapters.rllib_adapter", MagicMock())
+    monkeypatch.setattr("importlib.metadata.version", lambda name: f"some {name}")
+    monkeypatch.setattr(sys, "meta_path", [imitation, *sys.meta_path])
     for folder in (registry.ENVIRONMENTS, registry.BASELINES):
         monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "set by the worker, for its own process")
-    import job_loop
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # a worker sets both for its own process
+    monkeypatch.setenv(SETTING, "not set")
+    yield imitation
+    for name in [name for name in sys.modules if name.partition(".")[0] == "ray"]:
+        del sys.modules[name]
 
-    return job_loop.load(registry.BASELINES / "rllib" / "worker.py")
+
+def load(name):
+    return import_module("job_loop").load(registry.BASELINES / name)
 
 
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("interval", [1, 4])
-def test_the_target_network_is_updated_after_the_workload_s_gradient_steps(worker, interval, alone):
+def test_the_target_network_is_updated_after_the_workload_s_gradient_steps(ray, interval, alone):
     """RLlib counts environment steps; learner and replay alone take none, so that nothing updates it."""
+    worker = load("rllib/worker.py")
     tables = workloads.load("cartpole-dqn").tables()
     tables["training"]["update_interval"], tables["algorithm"]["target_interval"] = interval, 50
     made = worker.Training.__new__(worker.Training)
@@ -38,11 +68,24 @@ def test_the_target_network_is_updated_after_the_workload_s_gradient_steps(worke
     assert ("target" in made.notes) == alone
 
 
-def test_what_starts_ray_keeps_it_on_loopback_before_it_imports_it():
-    """Ray reads the setting when it is imported. Whoever reaches its ports runs code here."""
-    setting = 'os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"'
-    texts = {path: path.read_text() for path in registry.BASELINES.glob("*/*.py")}
-    starting = {path: text for path, text in texts.items() if "ray.init(" in text}
-    assert len(starting) >= 3
-    for path, text in starting.items():
-        assert -1 < text.find(setting) < text.find("\nimport ray\n"), path
+@pytest.mark.parametrize("name", ["rllib/worker.py", "rllib/adapter.py", "rllib_2_6_3/worker.py"])
+def test_ray_is_kept_on_loopback_before_it_is_imported(ray, name):
+    """Whoever reaches its ports runs code here."""
+    load(name)
+    assert set(ray.settings) == {"0"}
+
+
+@pytest.mark.parametrize("line", registry.RLLIB)
+@pytest.mark.parametrize(
+    "name", ["cartpole-dqn", "cartpole-ddpg", "pendulum-td3", "pendulum-sac", "cartpole-ppo"]
+)
+def test_the_plan_knows_what_a_line_s_worker_trains(ray, line, name):
+    worker, item = load(f"{line}/worker.py"), workloads.load(name)
+    made = worker.Training.__new__(worker.Training)
+    made.notes, made.alone = {}, False
+    job = {"workload": item.tables(), "batch_size": 32, "seed": 0}
+    if registry.trains(line, item.algorithm.name):
+        made._config(job)
+    else:
+        with pytest.raises(worker.UnsupportedError, match=f"algorithm {item.algorithm.name} is not mapped"):
+            made._config(job)

@@ -1,7 +1,5 @@
 """Every quantity is declared once: its unit goes with it, and it is known whether more of it is better."""
 
-import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -10,67 +8,17 @@ import pytest
 import placerl.harness
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.quantities import QUANTITIES, better, declared
-from placerl.harness.core.row import KINDS, Row
+from placerl.harness.core.row import Row
 from tests.harness.old_form import row_of
 
 ROOT = Path(placerl.harness.__file__).resolve().parent
 REFERENCE = ROOT.parent / "results" / "reference"
-ROW_MAKERS = {kind.__name__ for kind in KINDS.values()} | {
-    "Measurement",
-    "partial",
-    "sampled",
-    "ratio",
-    "gain",
-    "row",
-    "make",
-    "_row",
-    "_sampled",
-    "measurement",
-}
-NUMBERS = {"Number", "PublishedQuantity", "PublishedCell", "select", "replace"}
-"""Calls that make no row: numbers of a report, transcribed ones, filters, rows of other rows."""
-
-
-def called(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
-    """Every call of a source, with the last part of what is called."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            yield node, getattr(node.func, "attr", getattr(node.func, "id", ""))
-
-
-def sources() -> Iterator[tuple[str, ast.AST]]:
-    for path in sorted(ROOT.rglob("*.py")):
-        yield str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
 
 
 def row(quantity: str, **fields: str) -> Row:
     return row_of(
         suite="s", primitive="p", quantity=quantity, provenance=Provenance.MEASURED, value=1.0, **fields
     )
-
-
-def test_no_row_states_a_unit_of_its_own() -> None:
-    stated = {
-        (name, call.lineno)
-        for name, tree in sources()
-        for call, function in called(tree)
-        for keyword in call.keywords
-        if keyword.arg == "unit" and function not in NUMBERS and ast.unparse(keyword.value) != "''"
-    }
-    assert not stated
-
-
-def test_every_quantity_that_a_row_is_made_with_is_declared() -> None:
-    named = {
-        keyword.value.value
-        for _, tree in sources()
-        for call, function in called(tree)
-        if function in ROW_MAKERS
-        for keyword in call.keywords
-        if keyword.arg == "quantity" and isinstance(keyword.value, ast.Constant)
-    }
-    assert named >= {"gradient_steps_per_s", "time_per_call", "episode_return", "failure", "portability"}
-    assert {name for name in named if not declared(name)} == set()
 
 
 @pytest.mark.parametrize("tier", sorted(path.stem for path in REFERENCE.glob("*.parquet")))

@@ -1,8 +1,4 @@
-"""Suites are declared once: rows of another quantity are refused, and no file of the harness names a suite itself."""
-
-import ast
-import re
-from pathlib import Path
+"""Suites are declared once: rows of another quantity are refused."""
 
 import pytest
 
@@ -11,8 +7,6 @@ from placerl.harness.core.quantities import QUANTITIES
 from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import PREDICTING, Experiment, Suite
 from placerl.harness.report import reference
-
-HARNESS = Path(__file__).parents[3] / "harness"
 
 
 def row(suite: str, quantity: str = "time_per_call") -> Measurement:
@@ -54,38 +48,6 @@ def test_predictions_are_those_of_strategies() -> None:
 def test_the_rows_of_the_reference_runs_are_declared(run: reference.Reference) -> None:
     odd = {(one.suite, one.quantity) for one in run.measurements if not Suite(one.suite).holds(one.quantity)}
     assert not odd
-
-
-def named_here(tree: ast.Module) -> list[int]:
-    """Return the lines in which a text stands for a suite: an argument, an entry or a comparison."""
-    lines = []
-    for node in ast.walk(tree):
-        values: list[ast.expr] = []
-        if isinstance(node, ast.keyword) and node.arg == "suite":
-            values = [node.value]
-        elif isinstance(node, ast.Dict):
-            pairs = zip(node.keys, node.values, strict=True)
-            values = [v for k, v in pairs if isinstance(k, ast.Constant) and k.value == "suite"]
-        elif isinstance(node, ast.Compare) and re.search(r"\bsuite\b(?!\))", ast.unparse(node.left)):
-            values = [*node.comparators, *(e for c in node.comparators for e in getattr(c, "elts", ()))]
-        lines += [v.lineno for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str)]
-    return lines
-
-
-def test_no_file_names_a_suite_itself() -> None:
-    found = [
-        f"{path.relative_to(HARNESS)}:{line}"
-        for path in sorted(HARNESS.rglob("*.py"))
-        for line in named_here(ast.parse(path.read_text(encoding="utf-8")))
-    ]
-    assert not found
-
-
-@pytest.mark.parametrize(
-    "source", ['f(suite="run")', '{"suite": "run"}', 'frame["suite"] == "run"', 'row.suite in ("run", x)']
-)
-def test_a_suite_that_is_named_is_found(source: str) -> None:
-    assert named_here(ast.parse(source)) == [1]
 
 
 def test_an_experiment_holds_declared_quantities_alone() -> None:
