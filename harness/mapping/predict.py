@@ -1,8 +1,10 @@
 """Predicts throughputs from measured times of primitives: reads rows of the store and returns rows for the store."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Mapping as MappingABC
 from dataclasses import replace
+from typing import Any
 
 from placerl.harness.core.errors import NotRunError, UserError
 from placerl.harness.core.provenance import Provenance
@@ -25,6 +27,24 @@ from placerl.harness.platforms import PlatformFile, SourcedNumber, load
 from placerl.harness.store.rows import PieceTime, PredictedRate
 from placerl.harness.workloads import Workload
 
+_DESIGN = re.compile(r"(?<=\.)(pipeline|banked)_")
+"""In the name of a primitive, the design of a simulated device that computes it."""
+
+
+def used_times(rows: Iterable[Any]) -> dict[tuple[str, str], Any]:
+    """Return the last time of each primitive on each target, as mappings use it, by primitive and target.
+
+    A simulated device may have several designs of a primitive. That which mappings use (`PieceTime.mapped`) also gets
+    the name of the primitive itself.
+
+    Args:
+        rows: rows of times of one workload and batch size, or records of a frame with them; those without a time are
+            left out.
+    """
+    timed = [row for row in rows if row.quantity == "time_per_call" and row.value is not None]
+    found = {(row.primitive, row.target or ""): row for row in timed}
+    return found | {(_DESIGN.sub("", row.primitive), row.target): row for row in timed if row.mapped}
+
 
 def table_from(
     profile: Iterable[PieceTime],
@@ -33,25 +53,22 @@ def table_from(
 ) -> PerformanceTable:
     """Return the performance table, the times of primitives by target, from rows of a profile.
 
-    Rows without a time, such as failed ones, are left out.
-
     Args:
-        profile: rows of times.
+        profile: rows of times (`used_times`).
         batch_size: batch size of the rows.
         time_of: returns the time to use, such as a bound of the interval; the median by default.
     """
     entries = [
         Entry(
-            primitive=row.primitive,
-            target=Target.parse(row.target or ""),
+            primitive=primitive,
+            target=Target.parse(target),
             batch_size=batch_size,
             time_s=row.value,
             low_s=row.value if row.low is None else row.low,
             high_s=row.value if row.high is None else row.high,
             provenance=row.provenance,
         )
-        for row in profile
-        if row.quantity == "time_per_call" and row.value is not None
+        for (primitive, target), row in used_times(profile).items()
     ]
     return PerformanceTable(replace(entry, time_s=time_of(entry)) for entry in entries)
 

@@ -7,20 +7,19 @@ papers' designs ran at it, but this design was not placed on the device.
 
 There are two learners. `learner.step` runs on one systolic core (PPO), which executes any step graph; it is
 `modelled`, because its stream and reduction units count words by a formula. `learner.pipeline_step` is MAP's own
-design, for the algorithms that MAP uses it for. A mapping uses the faster of the two (`fpga_backend.design_of`):
-`as_mapped` renames the rows accordingly, for predictions.
+design, for the algorithms that MAP uses it for. A mapping uses the faster of the two (`fpga_backend.design_of`), whose
+row states so (`mapped`); predictions take its time (`predict.used_times`).
 
 `learner.pipeline_step in N streams` is a step on N of MAP's pipelines, each with its part of the batch, for every N
 that fits the device: PRL's composer searches for the fastest number (PRL 5.1), as it does with the command queues of
 an OpenCL learner. `learner.pipeline_step` has the N that is fastest by MAP's formula.
 
 There are two replay managers: `sum_tree.sample` and so on have one sub-tree, and those of `BANKED` as many as MAP's
-exploration chooses. Mappings use the latter, and `as_mapped` renames them
-too.
+exploration chooses. Mappings use the latter.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -56,14 +55,10 @@ PREDICTIONS = Suite.SIMULATED_PREDICTION
 PIPELINE = "learner.pipeline_step"
 IN_PIPELINES = re.compile(rf"{re.escape(PIPELINE)} in (?P<streams>\d+) streams")
 """Names of the gradient steps on a given number of MAP's pipelines."""
-CORE = "learner.core_step"
-"""The name that `as_mapped` gives the systolic core's step if mappings use the pipeline instead."""
 BANKED = {f"sum_tree.{call}": f"sum_tree.banked_{call}" for call in ("sample", "update", "insert")}
 """The names of replay operations on as many sub-trees as MAP's exploration chooses, by those on one."""
 DRAWS = 9
 """Batches of each operation on several sub-trees, of which the one with the median cycles is stored."""
-SINGLE = {f"sum_tree.{call}": f"sum_tree.single_{call}" for call in ("sample", "update", "insert")}
-"""The names that `as_mapped` gives the operations on one sub-tree if mappings use several."""
 CELL = str(SUITE)
 """Prefix of the keys of the cells (units of work in a run) that make these rows; claims select them by it."""
 
@@ -148,43 +143,8 @@ def predictions(
         The rows of `predict.with_slow_links`, with suite `PREDICTIONS` and the simulated device.
     """
     platform = with_device(platforms.of_this_machine(), device)
-    found = predict.with_slow_links(workload, batch_size, as_mapped(rows), platform)
+    found = predict.with_slow_links(workload, batch_size, rows, platform)
     return [replace(row, suite=PREDICTIONS, simulated_device=device) for row in found]
-
-
-def as_mapped(rows: Iterable[PieceTime]) -> list[PieceTime]:
-    """Return rows of `profile` renamed such that predictions find the learner and the replay that mappings use.
-
-    Predictions read the rows `learner.step`, `sum_tree.sample` and so on. If mappings use MAP's pipeline, its row gets
-    the name `learner.step`, and the row of the systolic core's step the name `CORE`; the rows of `IN_PIPELINES` get
-    the names `learner.step in N streams`. The rows of `BANKED` get the names of the operations, and those of one
-    sub-tree the names of `SINGLE`.
-    """
-    rows = list(rows)
-    return [replace(row, primitive=name) for row, name in zip(rows, names_as_mapped(rows), strict=True)]
-
-
-def names_as_mapped(rows: Sequence[Any]) -> list[str]:
-    """Return the names that `as_mapped` gives to rows.
-
-    Args:
-        rows: measurements of one workload, or records of a frame with them (`harness.papers.evidence.records`); a row
-            without a time has the value None.
-    """
-    used = {PIPELINE: {"learner.step": CORE, PIPELINE: "learner.step"}}
-    used |= {banked: {call: SINGLE[call], banked: call} for call, banked in BANKED.items()}
-    used |= {
-        row.primitive: {row.primitive: row.primitive.replace(PIPELINE, "learner.step")}
-        for row in rows
-        if IN_PIPELINES.fullmatch(row.primitive)
-    }
-    names = {
-        (row.device, row.batch_size, old): new
-        for row in rows
-        if row.primitive in used and row.value is not None and row.mapped
-        for old, new in used[row.primitive].items()
-    }
-    return [names.get((row.device, row.batch_size, row.primitive), row.primitive) for row in rows]
 
 
 def profile(

@@ -16,6 +16,7 @@ from placerl.harness import platforms, workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import absent_platforms
+from placerl.harness.mapping.predict import used_times
 from placerl.harness.mapping.target import Target, storage_on
 from placerl.harness.papers.evidence import records
 from placerl.harness.profile import simulated
@@ -43,7 +44,7 @@ def tables(frame: pd.DataFrame) -> list[dict[str, object]]:
         For each "platform", "workload", "batch_size", "environment_steps" (between gradient steps), "storages" (the
         storage on each device), and "times": primitive, target, device, seconds, provenance, and whether the time is
         too noisy for a verdict. Those of a simulated device are of the learner and the replay that mappings use
-        (`simulated.as_mapped`). Workloads that are not shipped, and on-policy ones, are left out.
+        (`predict.used_times`). Workloads that are not shipped, and on-policy ones, are left out.
     """
     chosen = frame[
         frame["suite"].isin((Suite.PROFILE, simulated.SUITE))
@@ -123,9 +124,7 @@ def _target(row: Any) -> Target | None:
 
 def _times(rows: list[Any]) -> list[Time]:
     """Return one time for each primitive and target: the last."""
-    last = {(row.primitive, target): row for row in rows if (target := _target(row))}
-    names = simulated.names_as_mapped(list(last.values()))
-    found = {(name, target): row for name, ((_, target), row) in zip(names, last.items(), strict=True)}
+    found = {(name, Target.parse(target)): row for (name, target), row in used_times(rows).items()}
     return [
         (name, str(target), target.device, float(row.value), str(row.provenance), row.status == "too_noisy")
         for (name, target), row in sorted(found.items(), key=lambda item: item[0])

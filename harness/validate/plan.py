@@ -409,7 +409,7 @@ def _board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[P
     """
     every = simulated.profile(item, batch_size, BOARD, lambda *_: None)
     times = [row for row in every if isinstance(row, PieceTime)]
-    used = simulated.as_mapped([row for row in times if not simulated.IN_PIPELINES.fullmatch(row.primitive)])
+    used = [row for row in times if not simulated.IN_PIPELINES.fullmatch(row.primitive)]
     peaks = [row for row in every if isinstance(row, MachinePeak)]
     both: list[PieceTime | MachinePeak] = [*used, *peaks]
     for row in both:

@@ -78,7 +78,7 @@ def _learner(frame: pd.DataFrame) -> str:
         frame,
         suite=Suite.VALIDATION,
         quantity="time_per_call",
-        primitive=CORE,
+        primitive=simulated.PIPELINE,
         backend="fpga",
         workload=WORKLOAD,
         batch_size=BATCH_SIZE,

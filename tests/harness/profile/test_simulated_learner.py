@@ -8,6 +8,7 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.harness import workloads
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.mapping import predict
 from placerl.harness.profile import simulated
 from placerl.primitives.fpga.cycles import simulated_units
 from placerl.primitives.fpga.cycles.learner import Pass, pipeline_cycles
@@ -20,23 +21,22 @@ from tests.harness.profile.simulated_rows import FPGA, row
 def test_a_mapping_s_learner_is_the_pipeline_where_it_is_the_faster_design() -> None:
     core, pipelined = row("learner.step", "fpga:u200", 3e-6), row(simulated.PIPELINE, "fpga:u200", 1e-6)
     here = row("learner.step", "native", 2e-6)
-    mapped = replace(pipelined, details={**pipelined.details, "mapped": True})
-    found = {(r.primitive, r.device): r.value for r in simulated.as_mapped([here, core, mapped])}
-    assert found == {
-        ("learner.step", here.device): 2e-6,
-        (simulated.CORE, core.device): 3e-6,
-        ("learner.step", core.device): 1e-6,
+    mapped = replace(pipelined, mapped=True)
+    assert predict.used_times([here, core, mapped]) == {
+        ("learner.step", "native"): here,
+        (simulated.PIPELINE, "fpga:u200"): mapped,
+        ("learner.step", "fpga:u200"): mapped,
     }
-    slower = replace(pipelined, details={**pipelined.details, "mapped": False})
+    slower = replace(pipelined, mapped=False)
     for rows in (
         [here, core, slower],
         [here, core, replace(pipelined, value=None, status="not_run", reason="needs tools")],
         [here, core],
     ):
-        assert simulated.as_mapped(rows) == rows
+        assert predict.used_times(rows)["learner.step", "fpga:u200"] == core
     rows = [*(row(name, "fpga:u200", 1e-7) for name in ("sum_tree.sample", "sum_tree.update")), core, mapped]
     made = simulated.predictions(workloads.load("cartpole-ddpg"), 256, rows, "fpga:u200")
-    (chosen,) = [r for r in made if r.backend == "map-tpds23" and r.details["chosen"]]
+    (chosen,) = [r for r in made if r.strategy == "map-tpds23" and r.chosen]
     assert chosen.value == pytest.approx(1e6)
 
 
@@ -81,9 +81,9 @@ def test_prl_s_composer_chooses_among_the_numbers_of_pipelines_that_fit(
 
 def test_a_batch_that_the_core_learns_has_no_streams_for_mappings() -> None:
     on_pipelines = row("learner.pipeline_step in 2 streams", "fpga:u200", 1e-6)
-    for details in ({}, {"mapped": False}):
-        rows = [replace(on_pipelines, details={**on_pipelines.details, **details})]
-        assert simulated.as_mapped(rows) == rows
+    for mapped in (None, False):
+        found = predict.used_times([replace(on_pipelines, mapped=mapped)])
+        assert found.keys() == {(on_pipelines.primitive, "fpga:u200")}
     assert list(simulated.pipelined_rows(workloads.load("hopper-ppo"), 64, "fpga:u200")) == []
 
 

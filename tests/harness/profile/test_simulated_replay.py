@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.harness import workloads
-from placerl.harness.mapping import Target
+from placerl.harness.mapping import Target, predict
 from placerl.harness.pieces.work import tree_work
 from placerl.harness.profile import simulated
 from placerl.primitives.fpga.cycles import difference_table
@@ -23,15 +23,13 @@ def test_a_mapping_s_replay_is_the_one_with_the_sub_trees_of_the_exploration() -
     several = [row(name, "fpga:u200", 1e-6) for name in simulated.BANKED.values()]
     mapped = [replace(r, mapped=True) for r in several]
     here = row("sum_tree.sample", "native", 3e-6)
-    found = {(r.primitive, r.device): r.value for r in simulated.as_mapped([here, *one, *mapped])}
-    assert found == {
-        ("sum_tree.sample", here.device): 3e-6,
-        **{(name, one[0].device): 1e-6 for name in simulated.BANKED},
-        **{(name, one[0].device): 2e-6 for name in simulated.SINGLE.values()},
-    }
+    found = predict.used_times([here, *one, *mapped])
+    assert found["sum_tree.sample", "native"] == here
+    assert [found[name, "fpga:u200"] for name in simulated.BANKED] == mapped
     not_run = [replace(r, value=None, status="not_run", reason="needs tools") for r in mapped]
     for rows in ([here, *one, *several], [here, *one, *not_run], [here, *one]):
-        assert simulated.as_mapped(rows) == rows
+        found = predict.used_times(rows)
+        assert [found[name, "fpga:u200"] for name in simulated.BANKED] == one
 
 
 def test_a_tree_s_row_has_the_cycles_of_its_last_call_beside_map_s_formula(

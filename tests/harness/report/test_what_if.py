@@ -46,7 +46,7 @@ def test_a_simulated_device_has_the_times_that_predictions_use(mapped: bool, tmp
     for slow, name in enumerate(("learner.step", *simulated.BANKED), 12):
         rows.append(profiled(name, float(slow), details={"target": "fpga:u200"}, **fields))
     (found,) = what_if.tables(frame_of(tmp_path, *rows))
-    table = predict.table_from(simulated.as_mapped(rows), 256)
+    table = predict.table_from(rows, 256)
     shown = {(name, target): seconds for name, target, _, seconds, *_ in found["times"]}
     assert len(shown) == 5
     assert shown == {

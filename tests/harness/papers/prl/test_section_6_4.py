@@ -12,6 +12,7 @@ from placerl.harness.papers import Outcome
 from placerl.harness.papers.clocks import placed_clock
 from placerl.harness.papers.number import from_text
 from placerl.harness.papers.prl import section_6_4
+from placerl.harness.profile.simulated import PIPELINE
 from tests.harness.old_form import replace
 from tests.harness.papers.rows import TOO_FEW, compared, measurement, profiled, trained, verdict
 
@@ -205,7 +206,8 @@ def test_the_peak_is_that_of_the_design_that_ran(
     core, tree, processor = peaks()
     pipeline = replace(core, value=0.65e12, details={"primitives": "learner.pipeline_step"})
     fields = {"suite": "validation", "workload": "cartpole-dqn", "backend": "fpga", "device": "fpga"}
-    step = profiled("learner.step", 1e-6, 32, details={"mapped": mapped} if mapped else {}, **fields)
+    name = PIPELINE if mapped else "learner.step"
+    step = profiled(name, 1e-6, 32, details={"mapped": mapped} if mapped else {}, **fields)
     found = verdict(EARLIER, tmp_path, board(1000.0), core, pipeline, tree, processor, step).finding
     assert found.outcome is outcome
     assert found.ours[2].value == pytest.approx(0.75 if mapped else 0.3)
