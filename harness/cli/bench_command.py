@@ -1,6 +1,8 @@
 """The command `placerl bench NAME`, which runs one of the benchmarks.
 
-A benchmark is a file `harness/cli/bench/NAME_bench.py` with a function `main`, which becomes a command of Typer.
+A benchmark is a file `harness/cli/bench/NAME_bench.py` with a function `bench`, whose parameters are the options of the
+command, and which returns what is measured (`harness.cli.bench.command.Bench`). A front end of another tool has a
+function `main` instead, which is the command.
 """
 
 import ast
@@ -13,6 +15,7 @@ import typer
 from typer.main import get_command as command_of
 
 from placerl.harness.cli.app import OneLineErrors, app, named_by_file
+from placerl.harness.cli.bench.command import as_command
 from placerl.harness.core.errors import UserError
 
 FOLDER = Path(__file__).parent / "bench"
@@ -32,9 +35,9 @@ def names() -> list[str]:
 
 
 def summary(name: str) -> str:
-    """Return the first line of the docstring of a benchmark's `main`, without importing it."""
+    """Return the first line of the docstring of a benchmark's function, without importing it."""
     for node in ast.parse(_path(name).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef) and node.name == "main":
+        if isinstance(node, ast.FunctionDef) and node.name in ("bench", "main"):
             return (ast.get_docstring(node) or "").partition("\n")[0]
     return ""
 
@@ -56,7 +59,8 @@ class Benchmarks(OneLineErrors):
                 raise
             made.command(cmd_name, help=summary(cmd_name), context_settings=_ANY)(_refusal(error.name))
         else:
-            made.command(cmd_name)(module.main)
+            states = hasattr(module, "bench")
+            made.command(cmd_name)(as_command(module.bench) if states else module.main)
         return command_of(made)
 
 

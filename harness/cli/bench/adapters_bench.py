@@ -12,13 +12,12 @@ from typing import Annotated
 
 import typer
 
-from placerl.harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
-from placerl.harness.cli.common import ResultsOption
+from placerl.harness.cli.bench.command import Bench, cell, chosen, joined, section
 from placerl.harness.compare import adapters
-from placerl.harness.compare.adapters import GAIN, NULL, PAIRS, THROUGHPUT, AdapterResult
+from placerl.harness.compare.adapters import GAIN, NULL, PAIRS, SUITE, THROUGHPUT, AdapterResult, Pair
+from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
 from placerl.harness.measure import statistics
-from placerl.harness.plan.predicting import RESULTS
 
 LIBRARIES = tuple(dict.fromkeys(pair.library for pair in PAIRS))
 
@@ -76,7 +75,7 @@ def _interval(row: AdapterResult, digits: str) -> str:
     return f"{noisy}{row.value:{digits}} [{row.low:{digits}}, {row.high:{digits}}]"
 
 
-def main(
+def bench(
     only: Annotated[str, typer.Option("--only", help="Libraries, separated by commas.")] = joined(LIBRARIES),
     rounds: Annotated[
         int, typer.Option("--rounds", min=statistics.FEWEST_PAIRS, help="Most rounds per pair.")
@@ -84,22 +83,20 @@ def main(
     budget_s: Annotated[
         float, typer.Option("--budget-s", min=0, help="Seconds of one pair's rounds.")
     ] = 60.0,
-    out: OutOption = RESULTS / "bench-adapters",
-    results: ResultsOption = RESULTS,
-    tier: TierOption = "quick",
-) -> None:
+) -> Bench[AdapterResult]:
     """Train in other libraries with their own replay and with this project's, and compare the speeds (PAL Fig. 11).
 
     Exit status 1 if a library failed.
     """
     libraries = chosen("--only", only, LIBRARIES)
-    session = Session.begin(out, results, tier)
-    rows: list[Row] = []
-    with adapters.importable_primitives() as package:
-        for pair in PAIRS:
-            if pair.library in libraries:
-                key = f"bench-adapters/{pair.library}-{pair.algorithm}"
-                rows += session.measure(key, partial(adapters.measure, pair, rounds, budget_s, package))
-    session.write(table([row for row in rows if isinstance(row, AdapterResult)]))
-    if any(row.status == "failed" for row in rows):
-        raise typer.Exit(1)
+
+    def measured(pair: Pair, report: Report) -> Sequence[Row]:
+        with adapters.importable_primitives() as package:
+            return adapters.measure(pair, rounds, budget_s, package, report)
+
+    cells = [
+        cell(f"{SUITE}/{pair.library}-{pair.algorithm}", partial(measured, pair), budget_s)
+        for pair in PAIRS
+        if pair.library in libraries
+    ]
+    return Bench(SUITE, AdapterResult, cells, table, selecting=("only",))

@@ -22,8 +22,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from placerl.harness.cli.bench.command import OutOption, Session, TierOption, numbers, section
-from placerl.harness.cli.common import ResultsOption
+from placerl.harness.cli.bench.command import Bench, cell, numbers, section
 from placerl.harness.cluster import cells as on_cluster
 from placerl.harness.cluster.connection import MACHINE, connected, on_loopback
 from placerl.harness.core.errors import UserError
@@ -36,7 +35,6 @@ from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.plan import plan as reproduce
 from placerl.harness.plan import tiers
-from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run, Store
 from placerl.primitives import sum_tree
@@ -264,7 +262,7 @@ def _interval(row: Row, factor: float, digits: int = 1) -> str:
     return f"[{factor * row.low:,.{digits}f}, {factor * row.high:,.{digits}f}]"
 
 
-def main(
+def bench(
     machines: Annotated[
         str, typer.Option("--nodes", help="Numbers of nodes, separated by commas.")
     ] = "1,2,4",
@@ -276,19 +274,14 @@ def main(
     pairs: Annotated[
         int, typer.Option("--pairs", min=statistics.FEWEST_PAIRS, help="Pairs of runs of the timed cell.")
     ] = statistics.PAIRS,
-    out: OutOption = RESULTS / SUITE,
-    results: ResultsOption = RESULTS,
-    tier: TierOption = "quick",
-) -> None:
+) -> Bench[Row]:
     """Measure what it costs to spread a run's work over a Ray cluster, and whether that changes the results."""
-    counts = numbers("--nodes", machines)
-    session = Session.begin(out, results, tier)
-    rows: list[Row] = []
-    for count in counts:
 
-        def measure(report: Report, count: int = count) -> Sequence[Row]:
-            return spread(count, cells, cell_s, rounds)
+    def measured(count: int, report: Report) -> Sequence[Row]:
+        return spread(count, cells, cell_s, rounds)
 
-        rows += session.measure(f"{SUITE}/nodes{count}", measure)
-    rows += session.measure(f"{SUITE}/same", lambda report: same_numbers(pairs))
-    session.write(table(rows))
+    throughput = [
+        cell(f"{SUITE}/nodes{count}", partial(measured, count)) for count in numbers("--nodes", machines)
+    ]
+    same = cell(f"{SUITE}/same", lambda _: same_numbers(pairs))
+    return Bench(SUITE, Row, [*throughput, same], table, selecting=("machines",))

@@ -1,97 +1,207 @@
-"""Holds what the benchmarks share: their options, the run that stores their rows, and their table."""
+"""Carries out the benchmarks: each states its cells (units of work of a run) and its table, and nothing else.
 
+`placerl bench NAME` measures the cells that the run does not hold yet, as `placerl reproduce` does with its plan: an
+interrupted benchmark continues with the next cell, and its table is made from the stored rows.
+"""
+
+import inspect
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Generic, TypeVar
 
 import typer
 
+from placerl.harness.cli.common import JsonOption, ResultsOption, exit_if_failed, print_json
+from placerl.harness.compare import registry
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report, bar
 from placerl.harness.core.row import Row
-from placerl.harness.plan import tiers
-from placerl.harness.plan.plan import measure_now
-from placerl.harness.plan.predicting import begin
+from placerl.harness.plan import plan, tiers
+from placerl.harness.plan.predicting import RESULTS, begin
+from placerl.harness.report import machine_facts
 from placerl.harness.report.files import write_atomically
 from placerl.harness.report.text_tables import TextTable, as_markdown
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run
 
-Measure = Callable[[Report], Sequence[Row]]
+R = TypeVar("R", bound=Row)
+BuildOption = Annotated[
+    bool, typer.Option("--build", help="First create missing environments of other libraries.")
+]
+SHOWN_FAILURES = 5
+"""Failed cells that the terminal names where it shows a summary instead of the table."""
 
-OutOption = Annotated[Path, typer.Option("--out", help="Folder of the table.")]
-TierOption = Annotated[str, typer.Option("--tier", help="Tier of the run that the rows are stored with.")]
+
+def _nothing() -> None:
+    """Do nothing; the default of `Bench.close`."""
 
 
 @dataclass(frozen=True)
-class Session:
-    """One execution of a benchmark: stores its rows and writes its table.
+class Bench(Generic[R]):
+    """What a benchmark measures, and how its results are shown.
 
     Attributes:
-        run: the part of the store, the database of results, that gets the rows.
-        out: output folder of the table.
+        name: name of the table's folder, with which the keys of the cells begin, such as "bench-replay".
+        kind: the kind of rows of which the results are shown.
+        cells: what is measured, in order. The keys need not say which options of the command differ from their
+            defaults: this is added to them.
+        table: returns the table in Markdown, given the rows of the cells.
+        selecting: the options that only select among cells, or that the keys state: they are not added to the keys.
+        builds: folders in `baselines/` whose virtual environments are created first if they are missing. The cells
+            in which something failed or was not run are then measured again.
+        summary: returns the lines to print instead of a long table, given the rows; None: the table is printed.
+        draw: writes further files into a folder, given the rows.
+        wrong: returns what is wrong with what was measured, given the rows: if anything is, the exit status is 1.
+        close: releases what the cells share.
     """
 
-    run: Run
-    out: Path
+    name: str
+    kind: type[R]
+    cells: Sequence[Cell]
+    table: Callable[[Sequence[R]], str]
+    selecting: tuple[str, ...] = ()
+    builds: Sequence[str] = ()
+    summary: Callable[[Sequence[R]], Sequence[str]] | None = None
+    draw: Callable[[Sequence[R], Path], None] = lambda rows, out: None
+    wrong: Callable[[Sequence[R]], Sequence[str]] = lambda rows: ()
+    close: Callable[[], None] = _nothing
 
-    @classmethod
-    def begin(cls, out: Path, results: Path, tier: str) -> "Session":
-        """Open the store of results and check the output folder, so that a mistake is reported before the measurement.
 
-        Args:
-            out: output folder of the table; created if it does not exist.
-            results: folder of the store, a database.
-            tier: "quick", "standard" or "full": the run of this tier gets the rows.
+def cell(key: str, measure: Callable[[Report], Sequence[Row]], estimate_s: float = 0.0) -> Cell:
+    """Return a cell that needs no rows of others.
 
-        Raises:
-            UserError: there is no such tier, or a store or folder cannot be written.
-        """
-        chosen = tiers.tier(tier)
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=out):
-                pass  # the table itself is written after the measurement, which may take hours
-        except OSError as error:
-            raise UserError(out, "--out", error.strerror, "a folder that can be written") from error
-        return cls(begin(results, chosen), out)
+    Args:
+        key: its name within a run, such as "bench-replay/1048576".
+        measure: does the work and returns the rows; gets a function to call with the progress.
+        estimate_s: expected duration in seconds, for the progress bar.
+    """
+    return Cell(key, estimate_s, lambda _, report: measure(report))
 
-    def measure(self, key: str, measure: Measure) -> Sequence[Row]:
-        """Measure something with a progress bar, store the rows and return them.
 
-        Args:
-            key: name under which the rows are stored together, such as `bench-replay/1048576`.
-            measure: does the work and returns the rows; gets a function to call with the progress.
-        """
-        with bar(key) as report:
-            return measure_now(self.run, Cell(key, 0, lambda _, inner: measure(inner)), report)
+def as_command(make: Callable[..., Bench[Any]]) -> Callable[..., None]:
+    """Return the command of a benchmark, which has the benchmark's options and those of `carry_out`.
 
-    def write(self, text: str) -> None:
-        """Print the table, and write it to `table.md` in the folder `out`.
+    Args:
+        make: returns the benchmark for the values of its options, which are its parameters, as Typer reads them.
+    """
+    own = inspect.signature(make, eval_str=True).parameters
+    shared = {
+        name: parameter
+        for name, parameter in inspect.signature(carry_out, eval_str=True).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
 
-        Args:
-            text: the table in Markdown.
+    def command(**values: Any) -> None:
+        given = {name: values.pop(name) for name in own}
+        changed = {name: value for name, value in given.items() if value != own[name].default}
+        carry_out(make(**given), changed, **values)
 
-        Raises:
-            UserError: the folder cannot be written any more.
-        """
+    parameters = [*own.values(), *shared.values()]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__doc__ = make.__doc__
+    return command
+
+
+def carry_out(
+    bench: Bench[R],
+    changed: dict[str, Any],
+    *,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the table, by default in `results`.")
+    ] = None,
+    results: ResultsOption = RESULTS,
+    tier: Annotated[
+        str, typer.Option("--tier", help="Tier of the run that the rows are stored with.")
+    ] = "quick",
+    again: Annotated[
+        bool, typer.Option("--again", help="Also measure cells again that the run holds.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure the cells of a benchmark that are due, store their rows, and write and print its table.
+
+    Args:
+        changed: values of the benchmark's options that are not the defaults.
+        out: folder of `table.md`; created if it does not exist; None: that of the benchmark's name.
+        results: folder of the store, a database.
+        tier: "quick", "standard" or "full": the run of this tier gets the rows.
+        again: whether cells whose rows the run holds are measured, too.
+        as_json: whether to print the rows as JSON instead of the table, which is written in any case.
+
+    Raises:
+        UserError: there is no such tier, or a store or folder cannot be written.
+        Exit: a cell failed, or `bench.wrong` found something.
+    """
+    folder, chosen_tier = out or RESULTS / bench.name, tiers.tier(tier)
+    _check_writable(folder)
+    with closing(begin(results, chosen_tier)) as run:
+        cells = _measured(bench, run, changed, again)
+        stored = [row for one in cells for row in one.rows(run)]
+        failed = [one.key for one in cells if one.failed(run)]
+        made_by = _made_by(run)
+    rows = [row for row in stored if isinstance(row, bench.kind) and row.quantity != "failure"]
+    failures = [f"- {row.primitive}: {row.reason}" for row in stored if row.quantity == "failure"]
+    text = "\n".join([bench.table(rows) if rows or not cells else "", *failures, "", made_by, ""])
+    if as_json:
+        print_json([row.to_json() for row in stored])
+    elif bench.summary is None:
         typer.echo(text)
-        self.save(text)
+    else:
+        lines = bench.summary(rows)
+        typer.echo("\n".join([*lines, *failures[:SHOWN_FAILURES], f"Table: {folder / 'table.md'}"]))
+    write_atomically(folder / "table.md", lambda path: path.write_text(text, encoding="utf-8"))
+    if rows:
+        bench.draw(rows, folder)
+    exit_if_failed(failed)
+    if wrong := bench.wrong(rows):
+        typer.echo("\n".join(wrong), err=True)
+        raise typer.Exit(1)
 
-    def save(self, text: str) -> Path:
-        """Write the table to `table.md` in the folder `out`, and return the file's path.
 
-        Args:
-            text: the table in Markdown.
+def _measured(bench: Bench[Any], run: Run, changed: dict[str, Any], again: bool) -> Sequence[Cell]:
+    """Measure the cells that are due, and return all; their keys state the changed options."""
+    for name, failure in registry.build_baselines(bench.builds).items() if bench.builds else ():
+        if failure:
+            typer.echo(f"{name}: {failure}", err=True)
+    settings = [f"{name}={value}" for name, value in changed.items() if name not in bench.selecting]
+    cells = [replace(one, key="/".join([one.key, *settings])) for one in bench.cells]
+    asked = [one for one in cells if again or (bench.builds and _lacks(one, run))]
+    due = [replace(one, stale=lambda _: True) if one in asked else one for one in cells]
+    if cells and not any(one.due(run) for one in due):
+        typer.echo("The run holds every cell; --again measures them again.", err=True)
+    try:
+        with bar(bench.name) as report:
+            plan.execute(run, due, report, report.last)
+    finally:
+        bench.close()
+    return cells
 
-        Raises:
-            UserError: the folder cannot be written any more.
-        """
-        path = self.out / "table.md"
-        write_atomically(path, lambda target: target.write_text(text, encoding="utf-8"))
-        return path
+
+def _check_writable(folder: Path) -> None:
+    """Report a folder that cannot be written before the measurement, which may take hours, and not after it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(folder, "--out", error.strerror, "a folder that can be written") from error
+
+
+def _lacks(one: Cell, run: Run) -> bool:
+    """Return whether something of a stored cell failed or was not run, such as for want of a library."""
+    return any(row.status in ("failed", "not_run") for row in one.rows(run))
+
+
+def _made_by(run: Run) -> str:
+    record = run.record
+    return (
+        f"Run begun {record.started_at}, revision `{record.revision[:12]}`, machine `{record.fingerprint}`: "
+        f"{machine_facts.in_a_line(record.machine)}."
+    )
 
 
 def numbers(option: str, text: str) -> list[int]:

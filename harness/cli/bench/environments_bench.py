@@ -11,25 +11,24 @@ environment of its trainer (`baselines/pufferlib`), which `--build` creates.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 from placerl.primitives._native import environments as native
 
 from placerl.harness.cli.bench import environment_cases as cases_of
-from placerl.harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
+from placerl.harness.cli.bench.command import Bench, BuildOption, cell, chosen, joined, section
 from placerl.harness.cli.bench.environment_cases import Recording, Stepping
-from placerl.harness.cli.common import ResultsOption
-from placerl.harness.compare import registry
 from placerl.harness.core import simulator_warnings
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
 from placerl.harness.measure.statistics import FEWEST_SAMPLES
-from placerl.harness.plan.predicting import RESULTS
 from placerl.primitives import environments
 
+SUITE = Suite.BENCH_ENVIRONMENTS
 MILLION = 1e6
 GOALS_PER_S = {
     "CartPole-v1": 50 * MILLION,
@@ -47,8 +46,6 @@ OTHERS: dict[str, Callable[[str], str]] = {
     "PufferLib": cases_of.pufferlib_reason,
 }
 """Libraries that may be missing, and why each cannot step an environment here; empty if it can."""
-
-Found = dict[str, dict[str, Timing]]
 
 
 def stepping_of(id: str, count: int, mujoco_count: int) -> Stepping:
@@ -103,7 +100,7 @@ def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> Sequence[Row]:
     rows = [
         timing.measurement(
             Measurement,
-            suite=Suite.BENCH_ENVIRONMENTS,
+            suite=SUITE,
             workload=stepping.id,
             primitive="environment.step",
             backend=name,
@@ -117,7 +114,7 @@ def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> Sequence[Row]:
         if reason := reason_of(stepping.id):
             row = Timing(name, "failed", reason).measurement(
                 Measurement,
-                suite=Suite.BENCH_ENVIRONMENTS,
+                suite=SUITE,
                 workload=stepping.id,
                 primitive="environment.step",
                 backend=name,
@@ -128,21 +125,19 @@ def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> Sequence[Row]:
     return rows
 
 
-def rate(timing: Timing, steps: int) -> tuple[float, float, float] | None:
-    """Return environment steps per second with the bounds of their 95% interval; None if the timing has no median.
+def rate(row: Row | None) -> tuple[float, float, float] | None:
+    """Return environment steps per second with the bounds of their 95% interval; None if there is no time.
 
     Args:
-        timing: timing of one implementation.
-        steps: environment steps in a timed call.
+        row: time of a call of one implementation; its batch size is the call's environment steps.
 
     Returns:
         Steps per second, and the lower and upper bound.
     """
-    if timing.median_s is None:
+    if row is None or row.value is None:
         return None
-    low = steps / timing.high_s if timing.high_s else steps / timing.median_s
-    high = steps / timing.low_s if timing.low_s else steps / timing.median_s
-    return steps / timing.median_s, low, high
+    steps = row.batch_size or 0
+    return steps / row.value, steps / (row.high or row.value), steps / (row.low or row.value)
 
 
 def verdict(id: str, rates: Mapping[str, tuple[float, float, float] | None]) -> tuple[str, str]:
@@ -175,19 +170,20 @@ def verdict(id: str, rates: Mapping[str, tuple[float, float, float] | None]) -> 
     return text, said if said == "met" else f"{said}: {share:.0%} of the goal{bound}"
 
 
-def _text(found: tuple[float, float, float] | None, timing: Timing | None) -> str:
-    if found is None or timing is None:
-        return "not run" if timing is None else timing.status
+def _text(row: Row | None) -> str:
+    found = rate(row)
+    if found is None or row is None:
+        return "not run" if row is None else row.status.replace("_", " ")
     middle, low, high = (f"{number:,.0f}" for number in found)
-    return f"{'~' if timing.status == 'too_noisy' else ''}{middle} [{low}, {high}]"
+    return f"{'~' if row.status == 'too_noisy' else ''}{middle} [{low}, {high}]"
 
 
-def table(found: Found, steppings: Mapping[str, Stepping]) -> str:
+def table(rows: Sequence[Row], absent: Sequence[str] = ()) -> str:
     """Return the results as Markdown: a table with one row per environment, then what failed or could not run.
 
     Args:
-        found: timings by environment (Gymnasium's ID) and name of the implementation's case.
-        steppings: the environments that a timed call steps, by ID.
+        rows: the measurements of all environments, from `measured`.
+        absent: IDs of environments that are not available on this machine.
     """
     lines = [
         "# Environments on one core",
@@ -198,46 +194,39 @@ def table(found: Found, steppings: Mapping[str, Stepping]) -> str:
         "function whose bits Gymnasium has, of angles drawn uniformly; those of a step may be smaller, and take less.",
         "",
     ]
-    rows, failures = [], set()
-    for id, timings in found.items():
-        stepping = steppings[id]
-        rates = {name: rate(timing, environment_steps(name, stepping)) for name, timing in timings.items()}
-        cells = [_text(rates.get(name), timings.get(name)) for name in COLUMNS]
+    shown = []
+    for id in dict.fromkeys(row.workload for row in rows):
+        found = {row.backend: row for row in rows if row.workload == id}
+        rates = {name: rate(row) for name, row in found.items()}
         mine, bare = rates.get("native"), rates.get("mj_step alone")
         share = f"{mine[0] / bare[0]:.3f}" if mine and bare else "-"
-        rows.append([id, str(stepping.count), *cells, share, *verdict(id, rates)])
-        failures |= {f"- {id}, {t.name}: {t.reason}" for t in timings.values() if t.status == "failed"}
-        for name, reason_of in OTHERS.items():
-            if reason := reason_of(id):
-                failures.add(f"- {id}, {name}: not run: {reason}")
+        count = str(found["native"].details["environments"])
+        cells = [_text(found.get(name)) for name in COLUMNS]
+        shown.append([id, count, *cells, share, *verdict(id, rates)])
+    said = {"failed": "", "not_run": "not run: "}
+    failures = {f"- {m.workload}, {m.backend}: {said[m.status]}{m.reason}" for m in rows if m.status in said}
+    gone = [f"- {id}: not run: {environments.unavailable_reason(id)}" for id in absent]
     columns = ("environment", "N", *COLUMNS, "native / mj_step alone", "goal", "verdict")
-    return "\n".join([*lines, *section("steps per second", columns, rows), *sorted(failures)])
+    return "\n".join([*lines, *section("steps per second", columns, shown), *sorted(failures), *gone])
 
 
-def measured(steppings: Sequence[Stepping], rounds: int, report: Report) -> tuple[Found, Sequence[Row]]:
-    """Time every implementation of every environment.
+def measured(stepping: Stepping, rounds: int, report: Report) -> Sequence[Row]:
+    """Time every implementation of an environment, and return a row for each.
 
     Args:
-        steppings: the environments, and the number of steps in a call of each.
+        stepping: the environments, and the number of steps in a call.
         rounds: samples of each case.
-
-    Returns:
-        The timings, a dict from the environment's ID to a dict from the implementation to its timing; and the same as
-        rows of the store.
     """
-    found: Found = {}
-    rows: list[Row] = []
-    for done, stepping in enumerate(steppings):
-        report(done, len(steppings), stepping.id)
-        simulator_warnings.route(stepping.id)
-        # One core for everything, EnvPool's thread and PufferLib's process too.
-        timings = measure(cases(stepping), Protocol(rounds=rounds, largest_block=64))
-        found[stepping.id] = timings
-        rows += rows_of(stepping, timings)
-    return found, rows
+    simulator_warnings.route(stepping.id)
+    # One core for everything, EnvPool's thread and PufferLib's process too.
+    protocol = Protocol(rounds=rounds, largest_block=64)
+    return rows_of(
+        stepping,
+        measure(cases(stepping), protocol, progress=lambda done, total: report(done, total, "rounds")),
+    )
 
 
-def main(
+def bench(
     rounds: Annotated[int, typer.Option("--rounds", min=FEWEST_SAMPLES, help="Samples of each case.")] = 15,
     ids: Annotated[
         str, typer.Option("--environments", help="Gymnasium's ids, separated by commas.")
@@ -246,26 +235,20 @@ def main(
     mujoco_count: Annotated[
         int, typer.Option("--mujoco-count", min=1, help="Environments of a vector of MuJoCo's.")
     ] = 16,
-    build: Annotated[bool, typer.Option("--build", help="Build PufferLib's environment first.")] = False,
-    out: OutOption = RESULTS / "bench-environments",
-    results: ResultsOption = RESULTS,
-    tier: TierOption = "quick",
-) -> None:
+    build: BuildOption = False,
+) -> Bench[Row]:
     """Time steps of native environments, of Gymnasium's and EnvPool's, and of mj_step alone, on one core."""
     names = chosen("--environments", ids, environments.ids())
     able = [id for id in names if not environments.unavailable_reason(id)]
-    steppings = [stepping_of(id, count, mujoco_count) for id in able]
-    if build:
-        registry.build_baselines([cases_of.PUFFERLIB])  # without it the table says what is missing
-    session = Session.begin(out, results, tier)
-    timings: Found = {}
-
-    def measure_all(report: Report) -> Sequence[Row]:
-        found, rows = measured(steppings, rounds, report)
-        timings.update(found)
-        return rows
-
-    session.measure("bench-environments", measure_all)
-    text = table(timings, {stepping.id: stepping for stepping in steppings})
-    absent = [f"- {id}: not run: {environments.unavailable_reason(id)}" for id in names if id not in able]
-    session.write("\n".join([text, *absent]))
+    cells = [
+        cell(f"{SUITE}/{id}", partial(measured, stepping_of(id, count, mujoco_count), rounds)) for id in able
+    ]
+    absent = [id for id in names if id not in able]
+    return Bench(
+        SUITE,
+        Row,
+        cells,
+        partial(table, absent=absent),
+        selecting=("ids", "build"),
+        builds=[cases_of.PUFFERLIB] if build else (),
+    )

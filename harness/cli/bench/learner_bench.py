@@ -22,28 +22,26 @@ TD errors of the sides in this process are checked against the definition in flo
 `--trained 3000` they start from the state after 3000 gradient steps of a real training, with batches of its replay.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Annotated
 
 import torch
 import typer
 
-from placerl.harness.cli.bench.command import OutOption, Session, TierOption, numbers, section
+from placerl.harness.cli.bench.command import Bench, BuildOption, cell, numbers, section
 from placerl.harness.cli.bench.learner.cells import CELLS, RLTOOLS, SB3, LearnerCell
 from placerl.harness.cli.bench.learner.limits import Limits, limits
 from placerl.harness.cli.bench.learner.sides import BFLOAT_16, NATIVE, NATIVE_ALONE, NULL, PYTORCH, sides
-from placerl.harness.cli.common import ResultsOption
-from placerl.harness.compare import registry
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure import statistics
-from placerl.harness.measure.protocol import Protocol, Timing, measure, paired
+from placerl.harness.measure.protocol import Protocol, Timing, measure
+from placerl.harness.measure.rows import paired
 from placerl.harness.pieces.learners import TrainedStart, bfloat16_products
-from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.profile.cases.trained import train
 from placerl.primitives import _native
 from placerl.primitives.quantization.precision import BFLOAT_16 as BFLOAT16_PRODUCTS
@@ -61,42 +59,60 @@ rounds fit.
 
 
 @dataclass(frozen=True)
+class Peaks:
+    """The peak arithmetic of one core, GFLOP/s.
+
+    Attributes:
+        float32: with products in float32.
+        bfloat16: with products in bfloat16; 0 if unknown.
+    """
+
+    float32: float
+    bfloat16: float = 0.0
+
+    def of(self, side: str) -> float:
+        """Return the peak in the precision of the learner named `side`."""
+        return self.bfloat16 if side == BFLOAT_16 else self.float32
+
+
+@dataclass(frozen=True)
 class Result:
-    """The timings of all sides (the learners that are compared) in one configuration, with a number of threads.
+    """The rows of all sides (the learners that are compared) in one configuration, with a number of threads.
 
     Attributes:
         cell: the configuration: a workload's algorithm and network, and a batch size.
-        threads: threads of PyTorch, the native learner and the other systems.
-        timings: timing of each side by its name.
-        peak_gflops: peak arithmetic of one core in float32, GFLOP/s.
-        limits: what limits the native learner; None if it was not timed.
-        bfloat16_gflops: peak arithmetic of one core in bfloat16, GFLOP/s; 0 if unknown.
-        trained_steps: gradient steps that the training took whose state the learners start from; 0: a fresh state.
+        rows: row of each side by its name.
     """
 
     cell: LearnerCell
-    threads: int
-    timings: Mapping[str, Timing]
-    peak_gflops: float
-    limits: Limits | None
-    bfloat16_gflops: float = 0.0
-    trained_steps: int = 0
+    rows: Mapping[str, Row]
 
-    def peak_of(self, side: str) -> float:
-        """Return the peak arithmetic of one core in the precision of the learner named `side`, GFLOP/s."""
-        return self.bfloat16_gflops if side == BFLOAT_16 else self.peak_gflops
+    @classmethod
+    def each(cls, cells: Sequence[LearnerCell], rows: Sequence[Row]) -> Iterator["Result"]:
+        """Yield the results that rows hold, by number of threads and configuration.
 
-    def threads_of(self, side: str) -> int:
-        """Return the number of threads that the learner named `side` uses."""
-        return 1 if side == NATIVE_ALONE else self.threads
+        Args:
+            cells: the configurations.
+            rows: the rows of all of them, one configuration and number of threads after the other.
+        """
+        by_name = {cell.name: cell for cell in cells}
+        groups: dict[tuple[str, int], dict[str, Row]] = {}
+        for row in rows:
+            groups.setdefault((row.details["cell"], row.details["cell_threads"]), {})[row.backend] = row
+        return (cls(by_name[name], found) for (name, _), found in groups.items())
+
+    @property
+    def threads(self) -> int:
+        """Return the number of threads of PyTorch, the native learner and the other systems."""
+        return int(next(iter(self.rows.values())).details["cell_threads"])
 
     @property
     def best_pytorch(self) -> str | None:
         """Return the name of the fastest form of PyTorch, by lower quartiles of its times; None if none was timed."""
         quick = {
-            name: statistics.lower_quartile(self.timings[name].samples_s)
+            name: statistics.lower_quartile(self.rows[name].samples)
             for name in PYTORCH
-            if name in self.timings and self.timings[name].samples_s
+            if name in self.rows and self.rows[name].samples
         }
         return min(quick, key=quick.__getitem__) if quick else None
 
@@ -104,31 +120,16 @@ class Result:
         """Return the speedup of one learner over another one, with its interval.
 
         Args:
-            side, other: the names of the learners in `timings`.
+            side, other: the names of the learners in `rows`.
 
         Returns:
             None if either was not timed, failed, or has too few samples.
         """
-        ours, theirs = self.timings.get(side), self.timings.get(other)
+        ours, theirs = self.rows.get(side), self.rows.get(other)
         if not ours or not theirs or "failed" in (ours.status, theirs.status):
             return None
         theirs_s, ours_s = paired(theirs, ours)
         return statistics.paired_ratio(theirs_s, ours_s) if len(ours_s) >= statistics.FEWEST_SAMPLES else None
-
-    def share_of_peak(self, side: str) -> float | None:
-        """Return the rate of a learner's matrix products as a fraction of the peak arithmetic of the cores it uses.
-
-        Args:
-            side: the name of the learner in `timings`.
-
-        Returns:
-            None if the learner was not timed, or its peak is unknown.
-        """
-        median_s = self.timings[side].median_s
-        peak_gflops = self.peak_of(side)
-        if median_s is None or not peak_gflops:
-            return None
-        return self.cell.flops / median_s / (self.threads_of(side) * peak_gflops * 1e9)
 
     def verdicts(self) -> list[str]:
         """Return one line of text for each comparison of the native learner: the speedup, and whether a target is met.
@@ -156,48 +157,75 @@ class Result:
             said.append(f"native against itself {null.value:.2f}x [{null.low:.2f}, {null.high:.2f}]")
         return said
 
-    def note(self) -> str:
-        """Return a text that says what the native learner's time is spent on, and how close it is to the peak."""
-        median_s = self.timings[NATIVE].median_s if NATIVE in self.timings else None
-        if self.limits is None or median_s is None:
+    def note(self, found: Limits | None) -> str:
+        """Return a text that says what the native learner's time is spent on, and how close it is to the peak.
+
+        Args:
+            found: the times of the native learner's operations; None if it was not timed.
+        """
+        native = self.rows.get(NATIVE)
+        if found is None or native is None or native.value is None:
             return "native was not timed"
-        peak_gflops = self.threads_of(NATIVE) * self.peak_gflops
-        text = self.limits.note(median_s / self.cell.steps, peak_gflops)
+        peak_gflops = native.details["threads"] * native.details["peak_gflops_per_core"]
+        text = found.note(native.value / self.cell.steps, peak_gflops)
         best = self.best_pytorch
-        if best and (share := self.share_of_peak(best)):
+        if best and (share := self.rows[best].details.get("share_of_peak")):
             text += f"; the products' arithmetic alone would, at the peak of as many cores, be {1 / share:.2f}x {best}"
         return text
 
-    def measurements(self) -> Sequence[Row]:
-        """Return the timings as rows of the store (measurements), one per learner."""
-        rows = []
-        for side, timing in self.timings.items():
-            details: dict[str, object] = {
-                "cell": self.cell.name,
-                "threads": self.threads_of(side),
-                "gradient_steps_per_call": self.cell.steps,
-                "flops_per_call": self.cell.flops,
-                "settings": dict(self.cell.settings),
-                "peak_gflops_per_core": self.peak_of(side),
-                "trained_steps": self.trained_steps,
-            }
-            if (share := self.share_of_peak(side)) is not None:
-                details["share_of_peak"] = share
-            if side == NATIVE:
-                details |= {"verdicts": self.verdicts(), "limits": self.note()}
-            rows.append(
-                timing.measurement(
-                    Measurement,
-                    suite=SUITE,
-                    workload=self.cell.workload,
-                    primitive=f"learner.{self.cell.unit}",
-                    backend=side,
-                    device="cpu",
-                    batch_size=self.cell.batch_size,
-                    details=details,
-                )
-            )
-        return rows
+
+def rows_of(
+    cell: LearnerCell,
+    threads: int,
+    timings: Mapping[str, Timing],
+    peaks: Peaks,
+    found: Limits | None,
+    trained_steps: int = 0,
+) -> Sequence[Row]:
+    """Return the timings of one configuration as rows of the store (measurements), one per learner.
+
+    The row of the native learner also says what the comparisons and the profile of its operations show.
+
+    Args:
+        cell: the configuration.
+        threads: threads of PyTorch, the native learner and the other systems.
+        timings: timing of each learner by its name.
+        peaks: peak arithmetic of one core.
+        found: what limits the native learner; None if it was not timed.
+        trained_steps: gradient steps that the training took whose state the learners start from; 0: a fresh state.
+    """
+    rows: dict[str, Measurement] = {}
+    for side, timing in timings.items():
+        own_threads, peak_gflops = 1 if side == NATIVE_ALONE else threads, peaks.of(side)
+        details: dict[str, object] = {
+            "cell": cell.name,
+            "cell_threads": threads,
+            "threads": own_threads,
+            "gradient_steps_per_call": cell.steps,
+            "flops_per_call": cell.flops,
+            "settings": dict(cell.settings),
+            "peak_gflops_per_core": peak_gflops,
+            "bfloat16_gflops_per_core": peaks.bfloat16,
+            "trained_steps": trained_steps,
+        }
+        if timing.median_s is not None and peak_gflops:
+            # The rate of the matrix products as a fraction of the peak of the cores that the learner uses.
+            details["share_of_peak"] = cell.flops / timing.median_s / (own_threads * peak_gflops * 1e9)
+        rows[side] = timing.measurement(
+            Measurement,
+            suite=SUITE,
+            workload=cell.workload,
+            primitive=f"learner.{cell.unit}",
+            backend=side,
+            device="cpu",
+            batch_size=cell.batch_size,
+            details=details,
+        )
+    if NATIVE in rows:
+        result, native = Result(cell, rows), rows[NATIVE]
+        more = {"verdicts": result.verdicts(), "limits": result.note(found)}
+        rows[NATIVE] = replace(native, details={**native.details, **more})
+    return list(rows.values())
 
 
 def run_cell(
@@ -206,18 +234,17 @@ def run_cell(
     rounds: int,
     *,
     compiled: bool,
-    peak_gflops: float,
-    bfloat16_gflops: float,
+    peaks: Peaks,
     trained_steps: int = 0,
-) -> Result:
-    """Time all learners in one configuration.
+) -> Sequence[Row]:
+    """Time all learners in one configuration, and return a row for each.
 
     Args:
         cell: the configuration: a workload's algorithm and network, and a batch size.
         threads: threads of PyTorch, the native learner and the other systems.
         rounds: samples of each learner.
         compiled: whether PyTorch with `torch.compile` is timed too; its set-up takes minutes.
-        peak_gflops, bfloat16_gflops: peak arithmetic of one core in float32 and in bfloat16, GFLOP/s.
+        peaks: peak arithmetic of one core.
         trained_steps: gradient steps of a training whose state the learners start from; 0: initial parameters.
     """
     # Earlier cells' compilations count towards PyTorch's limit, beyond which it refuses to compile.
@@ -236,7 +263,7 @@ def run_cell(
     timed = NATIVE in timings and timings[NATIVE].median_s is not None
     found = limits(cell, threads) if timed else None
     taken = start.steps if start else 0  # an on-policy training takes those of whole iterations
-    return Result(cell, threads, timings, peak_gflops, found, bfloat16_gflops, taken)
+    return rows_of(cell, threads, timings, peaks, found, taken)
 
 
 def trained(cell: LearnerCell, steps: int) -> TrainedStart:
@@ -254,52 +281,57 @@ def trained(cell: LearnerCell, steps: int) -> TrainedStart:
     return train(cell.item, steps, cell.batch_size)
 
 
-def table(results: Sequence[Result]) -> str:
+def table(learner_cells: Sequence[LearnerCell], rows: Sequence[Row]) -> str:
     """Return the results as Markdown: a table for each number of threads, then the native learner's speedups.
 
     Args:
-        results: the timings, one result for each configuration and number of threads.
+        learner_cells: the configurations.
+        rows: the rows of each configuration and number of threads.
     """
+    results = list(Result.each(learner_cells, rows))
     lines = ["# Gradient steps", "", "Median over the rounds [95% interval]; provenance: measured.", ""]
-    lines += [f"{_roofs(result)}." for result in results[:1]] + [""]
+    lines += [f"{_roofs(rows[0])}.", ""]
     for threads in dict.fromkeys(result.threads for result in results):
         chosen = [result for result in results if result.threads == threads]
-        cells = [_cells(result, side) for result in chosen for side in result.timings]
+        cells = [_cells(result, side) for result in chosen for side in result.rows]
         lines += section(f"{threads} thread(s)", _COLUMNS, cells)
         lines += ["### The native learner", ""]
         for result in chosen:
             lines += [f"- {result.cell.name}: {'; '.join(result.verdicts()) or 'no verdict'}."]
-            lines += [f"  - {result.note()}."]
-            if result.trained_steps:
-                lines += [f"  - Timed after {result.trained_steps:,} gradient steps of a real training."]
+            native = result.rows.get(NATIVE)
+            lines += [f"  - {native.details['limits'] if native else 'native was not timed'}."]
+            if steps := next(iter(result.rows.values())).details["trained_steps"]:
+                lines += [f"  - Timed after {steps:,} gradient steps of a real training."]
         lines += [""]
     return "\n".join(lines)
 
 
-def _roofs(result: Result) -> str:
+def _roofs(row: Row) -> str:
     """Return the peak of a core in each precision, and how this processor multiplies in bfloat16."""
-    rounded = f"{result.bfloat16_gflops:.4g} GFLOP/s" if result.bfloat16_gflops else "unknown"
-    return f"Peak of one core: float32 {result.peak_gflops:.4g} GFLOP/s, bfloat16 ({bfloat16_products()}) {rounded}"
+    float32, bfloat16 = (row.details[f"{name}_per_core"] for name in ("peak_gflops", "bfloat16_gflops"))
+    rounded = f"{bfloat16:.4g} GFLOP/s" if bfloat16 else "unknown"
+    return f"Peak of one core: float32 {float32:.4g} GFLOP/s, bfloat16 ({bfloat16_products()}) {rounded}"
 
 
 _COLUMNS = ("cell", "side", "us a call", "calls/s", "faster than the best PyTorch", "share of peak")
 
 
 def _cells(result: Result, side: str) -> list[str]:
-    timing, share, ratio = result.timings[side], result.share_of_peak(side), None
+    row, ratio = result.rows[side], None
     if result.best_pytorch and result.best_pytorch != side:
         ratio = result.against(side, result.best_pytorch)
     against = "best of PyTorch" if side == result.best_pytorch else ""
     if ratio:
         against = f"{ratio.value:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"
-    if timing.median_s is None:
-        return [result.cell.name, side, timing.reason, "", "", ""]
+    if row.value is None:
+        return [result.cell.name, side, row.reason, "", "", ""]
     spread = ""
-    if timing.low_s is not None and timing.high_s is not None:
-        spread = f" [{timing.low_s * 1e6:.4g}, {timing.high_s * 1e6:.4g}]"
-    noisy = " (too noisy)" if timing.status == "too_noisy" else ""
-    shown = f"{timing.median_s * 1e6:.4g}{spread}{noisy}"
-    rate = f"{1 / timing.median_s:.4g}"
+    if row.low is not None and row.high is not None:
+        spread = f" [{row.low * 1e6:.4g}, {row.high * 1e6:.4g}]"
+    noisy = " (too noisy)" if row.status == "too_noisy" else ""
+    share = row.details.get("share_of_peak")
+    shown = f"{row.value * 1e6:.4g}{spread}{noisy}"
+    rate = f"{1 / row.value:.4g}"
     return [result.cell.name, side, shown, rate, against, "" if share is None else f"{share:.1%}"]
 
 
@@ -312,15 +344,15 @@ def _with_trained_state(cells: Sequence[LearnerCell]) -> list[LearnerCell]:
     kept = [cell for cell in cells if not cell.whole_update]
     if not kept:
         raise UserError("command line", "--trained", cells[0].name, "cells whose call is one gradient step")
-    for cell in cells:
-        if cell.whole_update:
+    for one in cells:
+        if one.whole_update:
             typer.echo(
-                f"left out: {cell.name}: its call is a whole update, which has no trained state", err=True
+                f"left out: {one.name}: its call is a whole update, which has no trained state", err=True
             )
     return kept
 
 
-def main(  # noqa: PLR0913 (a command: its options)
+def bench(
     threads: Annotated[
         str, typer.Option("--threads", help="Numbers of threads, separated by commas.")
     ] = "1,2",
@@ -343,44 +375,34 @@ def main(  # noqa: PLR0913 (a command: its options)
             help="Gradient steps of real training before the steps that are timed; 0: none.",
         ),
     ] = 0,
-    build: Annotated[bool, typer.Option("--build", help="Create missing environments of the peers.")] = False,
-    out: OutOption = RESULTS / SUITE,
-    results: ResultsOption = RESULTS,
-    tier: TierOption = "quick",
-) -> None:
+    build: BuildOption = False,
+) -> Bench[Row]:
     """Time gradient steps of every learner, next to PyTorch at its best, Stable-Baselines3 and RLtools."""
-    cells = [cell for cell in CELLS if only in cell.name]
-    if not cells:
+    chosen = [one for one in CELLS if only in one.name]
+    if not chosen:
         raise UserError("command line", "--cells", repr(only), "a part of a cell's name")
     if trained_steps:
-        cells = _with_trained_state(cells)
-    counts = numbers("--threads", threads)
-    session = Session.begin(out, results, tier)
-    if build:
-        for name, failure in registry.build_baselines(PEERS).items():
-            if failure:
-                typer.echo(f"{name}: {failure}", err=True)
-    peak = peak_gflops or _native.learner.peak_gflops()
-    rounded_peak = _native.learner.peak_gflops(products=BFLOAT16_PRODUCTS)
-    state = f", trained {trained_steps}" if trained_steps else ""
-    made: list[Result] = []
+        chosen = _with_trained_state(chosen)
 
-    def measured(cell: LearnerCell, count: int, report: Report) -> Sequence[Row]:
-        report(0, 1, cell.name)
-        made.append(
-            run_cell(
-                cell,
-                count,
-                rounds,
-                compiled=not no_compile,
-                peak_gflops=peak,
-                bfloat16_gflops=rounded_peak,
-                trained_steps=trained_steps,
-            )
-        )
-        return made[-1].measurements()
+    @cache
+    def peaks() -> Peaks:
+        float32 = peak_gflops or _native.learner.peak_gflops()
+        return Peaks(float32, _native.learner.peak_gflops(products=BFLOAT16_PRODUCTS))
 
-    for count in counts:
-        for cell in cells:
-            session.measure(f"{SUITE}/{cell.name}/{count} threads{state}", partial(measured, cell, count))
-    session.write(table(made))
+    def measured(one: LearnerCell, count: int, report: Report) -> Sequence[Row]:
+        compiled = not no_compile
+        return run_cell(one, count, rounds, compiled=compiled, peaks=peaks(), trained_steps=trained_steps)
+
+    cells = [
+        cell(f"{SUITE}/{one.name}/{count} threads", partial(measured, one, count), CELL_BUDGET_S)
+        for count in numbers("--threads", threads)
+        for one in chosen
+    ]
+    return Bench(
+        SUITE,
+        Row,
+        cells,
+        partial(table, chosen),
+        selecting=("threads", "only", "build"),
+        builds=PEERS if build else (),
+    )

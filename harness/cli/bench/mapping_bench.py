@@ -18,20 +18,15 @@ from typing import Annotated, Any
 
 import typer
 
-from placerl.harness.cli.bench.command import OutOption, Session, TierOption, section
+from placerl.harness.cli.bench.command import SHOWN_FAILURES, Bench, cell, section
 from placerl.harness.cli.bench.training_bench import SMALL, TrainingCell
-from placerl.harness.cli.common import ResultsOption, exit_if_failed
 from placerl.harness.core.errors import UserError
-from placerl.harness.core.progress import Report, bar
+from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
 from placerl.harness.measure.conditions import pinned, usable_cores
-from placerl.harness.plan import plan
-from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.platforms import PlatformFile, available_memory, of_this_machine
-from placerl.harness.report import machine_facts
 from placerl.harness.runtime.units.process import ProcessUnit
 from placerl.harness.store.cell import Cell
-from placerl.harness.store.store import Run, RunRecord
 from placerl.harness.validate.study import HOPELESS, SUITE, StudiedCell, study
 from placerl.harness.validate.study_cell import MeasuredCell
 from placerl.harness.validate.study_summary import cell_lines, results, summary
@@ -200,7 +195,6 @@ def cells_of(workloads: Sequence[StudiedWorkload], processes: Processes, only: s
             for size in workload.batch_sizes:
 
                 def measure(
-                    run: Run,
                     report: Report,
                     workload: StudiedWorkload = workload,
                     size: int = size,
@@ -209,24 +203,23 @@ def cells_of(workloads: Sequence[StudiedWorkload], processes: Processes, only: s
                     return processes.study(workload, size, cores)
 
                 key = f"{SUITE}/{workload.training.name}/{size}/{cores}-core"
-                made.append(Cell(key, processes.budget_s + OVERHEAD_S, measure, workload.training.name))
-    return [cell for cell in made if only in cell.key]
+                made.append(cell(key, measure, processes.budget_s + OVERHEAD_S))
+    return [one for one in made if only in one.key]
 
 
-def _for_want_of_cores(row: Row) -> bool:
-    """Return whether a row says why its cell was not run; other rows that were not run are of one choice."""
-    return row.status == "not_run" and row.backend == "placerl" and "choice" not in row.details
+def _not_run(rows: Sequence[Row]) -> list[str]:
+    """Return a line for each cell that was not run; other rows that were not run are of one choice."""
+    whole = (row for row in rows if row.status == "not_run" and row.backend == "placerl")
+    return [f"- {m.workload}, B = {m.batch_size}: {m.reason}" for m in whole if "choice" not in m.details]
 
 
-def table(rows: Sequence[Row], failures: Sequence[str], run: RunRecord) -> str:
-    """Return the results as Markdown: a summary, then a table with a line per cell, then the failures.
+def table(rows: Sequence[Row]) -> str:
+    """Return the results as Markdown: a summary, then a table with a line per cell, then what was not run.
 
     A cell is a workload, a batch size and a number of cores.
 
     Args:
         rows: rows of the cells.
-        failures: why cells have no result, a line of text each.
-        run: the run that holds the rows; the text names its revision and machine.
     """
     cells = results(rows)
     columns = ("cell", "best choice found", "gradient steps/s", "our choice", "its regret", "worst error")
@@ -239,18 +232,15 @@ def table(rows: Sequence[Row], failures: Sequence[str], run: RunRecord) -> str:
             f"simulated FPGA takes no part. Choices predicted over {HOPELESS:g} times slower than the best "
             "are not run. Provenance: measured.",
             "",
-            f"Run begun {run.started_at}, revision `{run.revision[:12]}`, machine `{run.fingerprint}`: "
-            f"{machine_facts.in_a_line(run.machine)}.",
-            "",
             *summary(cells),
             "",
             *section("Cells", columns, cell_lines(cells)),
-            *(f"- {line}" for line in failures),
+            *_not_run(rows),
         ]
     )
 
 
-def main(
+def bench(
     cells: Annotated[
         str,
         typer.Option("--cells", help="Only cells whose key, such as pong-dqn-cnn/32/1-core, contains this."),
@@ -261,13 +251,7 @@ def main(
             "--budget-s", min=0, help="Seconds of one cell, besides starting it; 0 is the shortest."
         ),
     ] = 30.0,
-    fresh: Annotated[
-        bool, typer.Option("--again", help="Also study cells again that the run holds.")
-    ] = False,
-    out: OutOption = RESULTS / SUITE,
-    results_folder: ResultsOption = RESULTS,
-    tier: TierOption = "quick",
-) -> None:
+) -> Bench[Row]:
     """Find the best choice of many cells by running, and judge predictions and strategies by it (no GPU).
 
     Exit status 1 if a cell failed; the same command tries it again.
@@ -276,25 +260,8 @@ def main(
     chosen = cells_of(WORKLOADS, processes, cells)
     if not chosen:
         raise UserError("command line", "--cells", repr(cells), "a part of a cell's key")
-    session = Session.begin(out, results_folder, tier)
-    try:
-        with bar(str(SUITE)) as report:
-            if fresh:
-                for cell in chosen:
-                    plan.measure_now(session.run, cell, report)
-            else:
-                plan.execute(session.run, chosen, report)
-    finally:
-        processes.close()
-    rows = [row for cell in chosen for row in cell.rows(session.run)]
-    failures = [
-        f"{row.workload}, B = {row.batch_size}: {row.reason}"
-        if row.batch_size
-        else f"{row.primitive}: {row.reason}"
-        for row in rows
-        if row.quantity == "failure" or _for_want_of_cores(row)
-    ]
-    text = table(rows, failures, session.run.record)
-    path = session.save(text)
-    typer.echo("\n".join([*summary(results(rows)), *failures[:5], f"Table: {path}"]))
-    exit_if_failed([cell.key for cell in chosen if cell.failed(session.run)])
+
+    def said(rows: Sequence[Row]) -> list[str]:
+        return [*summary(results(rows)), *_not_run(rows)[:SHOWN_FAILURES]]
+
+    return Bench(SUITE, Row, chosen, table, selecting=("cells",), summary=said, close=processes.close)

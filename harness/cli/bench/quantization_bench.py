@@ -28,8 +28,7 @@ import numpy as np
 import typer
 
 from placerl.harness import workloads
-from placerl.harness.cli.bench.command import OutOption, Session, TierOption, section
-from placerl.harness.cli.common import ResultsOption
+from placerl.harness.cli.bench.command import Bench, cell, section
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
@@ -39,7 +38,6 @@ from placerl.harness.measure.rows import paired
 from placerl.harness.measure.statistics import Comparison
 from placerl.harness.papers.fix.training import FIXED_32, FLOAT, described, make_learner
 from placerl.harness.pieces.learners import expect_td_errors, expected_td_errors, random_batch
-from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives import _native, learner
@@ -50,6 +48,7 @@ from placerl.primitives.quantization import precision
 from placerl.primitives.quantization.native_backend import NativeFixedPointExecutable
 from placerl.primitives.quantization.precision import Precision
 
+SUITE = Suite.BENCH_QUANTIZATION
 WORKLOAD = "halfcheetah-ddpg"
 BATCH_SIZE = 256
 ACTIVATIONS, PRODUCTS = "16-bit activations", "16-bit products"
@@ -173,7 +172,7 @@ def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
     return [*(case(name, formats) for name, formats in FORMATS.items()), case(NULL, None)]
 
 
-def bench(batch_size: int, rounds: int, report: Report) -> Sequence[Row]:
+def times(batch_size: int, rounds: int, report: Report) -> Sequence[Row]:
     """Time a gradient step in every number format, and return a row for each.
 
     The rows' details hold the counted multiply-accumulates, and for fixed point the time by kind of operation.
@@ -205,7 +204,7 @@ def bench(batch_size: int, rounds: int, report: Report) -> Sequence[Row]:
         rows.append(
             timing.measurement(
                 Measurement,
-                suite=Suite.BENCH_QUANTIZATION,
+                suite=SUITE,
                 workload=WORKLOAD,
                 primitive="learner.step",
                 backend=f"native, {name}",
@@ -240,7 +239,7 @@ def compared(rows: Sequence[Row], side: str) -> Comparison:
     """Compare the time of float32 (A) with that of another number format (B).
 
     Args:
-        rows: the measurements that `bench` returned.
+        rows: the measurements that `times` returned.
         side: name of the other format, a key of `FORMATS`.
 
     Returns:
@@ -258,7 +257,7 @@ def table(rows: Sequence[Row]) -> str:
     the time of a format that misses its target is spent on.
 
     Args:
-        rows: the measurements that `bench` returned.
+        rows: the measurements that `times` returned.
     """
     by_side = {row.details["side"]: row for row in rows if not row.details["null"]}
     first = by_side[FLOAT]
@@ -320,18 +319,14 @@ def _note(side: str, row: Row) -> str:
     )
 
 
-def main(
+def bench(
     batch_size: Annotated[
         int, typer.Option("--batch-size", min=1, help="Items of a gradient step.")
     ] = BATCH_SIZE,
     rounds: Annotated[
         int, typer.Option("--rounds", min=statistics.FEWEST_PAIRS, help="Samples of each side.")
     ] = statistics.PAIRS,
-    out: OutOption = RESULTS / "bench-quantization",
-    results: ResultsOption = RESULTS,
-    tier: TierOption = "quick",
-) -> None:
+) -> Bench[Row]:
     """Time gradient steps in float32, and in 32-bit and 16-bit fixed point (FIX V-C, VI)."""
-    session = Session.begin(out, results, tier)
-    rows = session.measure(f"bench-quantization/{batch_size}", partial(bench, batch_size, rounds))
-    session.write(table(rows))
+    cells = [cell(f"{SUITE}/{batch_size}", partial(times, batch_size, rounds))]
+    return Bench(SUITE, Row, cells, table, selecting=("batch_size",))

@@ -11,13 +11,13 @@ and whether they are met. A tree that fails or takes too long has a row that say
 """
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from placerl.harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, numbers
+from placerl.harness.cli.bench.command import Bench, BuildOption, cell, chosen, joined, numbers
 from placerl.harness.cli.bench.replay_table import judged, table
 from placerl.harness.cli.bench.tree_rows import (
     FLOORS,
@@ -31,8 +31,6 @@ from placerl.harness.cli.bench.tree_rows import (
     own_rows,
     peer_rows,
 )
-from placerl.harness.cli.common import ResultsOption
-from placerl.harness.compare import registry
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement, Row
@@ -40,8 +38,8 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.rows import summary_row
-from placerl.harness.plan.predicting import RESULTS
 
+NAME = Suite.BENCH_REPLAY
 BATCH_SIZES = (32, 256, 2048, 16384)
 CAPACITIES = (2**17, 2**20, 10**7)
 OPERATIONS = ("sample", "update")
@@ -58,7 +56,12 @@ def measurement(
         samples: the tree's samples, or why it has none.
         details: further details of the row, such as the capacity.
     """
-    own = {"version": row.version, "note": row.note, "peer": row.peer, "null": row.name == NULL}
+    own = {
+        "version": row.version,
+        "note": row.failure or row.note,
+        "peer": row.peer,
+        "null": row.name == NULL,
+    }
     common: dict[str, Any] = {
         "suite": Suite.BENCH_REPLAY,
         "primitive": f"sum_tree.{operation}",
@@ -79,7 +82,6 @@ def measure(
     batch_sizes: Sequence[int],
     rounds: int,
     rows: Sequence[TreeRow],
-    rng: np.random.Generator,
     report: Report,
 ) -> Sequence[Row]:
     """Time sampling and updates of all trees at one capacity and several batch sizes.
@@ -89,12 +91,12 @@ def measure(
         batch_sizes: items per call.
         rounds: samples of each tree for each operation and batch size.
         rows: the trees, including those of `floor_rows`, which time memory accesses alone; failures are stored in them.
-        rng: generator for the order of the turns and the seeds.
 
     Returns:
         For each operation and batch size the rows of all trees, then the rows that compare the native tree with others
         (`replay_table.judged`).
     """
+    rng = np.random.default_rng(capacity)  # for the order of the turns and the seeds
     cells = [(operation, batch_size) for operation in OPERATIONS for batch_size in batch_sizes]
     steps = len(rows) + len(cells)
     for done, row in enumerate(rows):
@@ -111,7 +113,7 @@ def measure(
     return measured
 
 
-def main(
+def bench(
     rounds: Annotated[
         int, typer.Option("--rounds", min=statistics.FEWEST_PAIRS, help="Samples of each cell.")
     ] = statistics.PAIRS,
@@ -124,25 +126,28 @@ def main(
     peers: Annotated[
         str, typer.Option("--peers", help="Other libraries, separated by commas, or `none`.")
     ] = joined(PEERS),
-    build: Annotated[bool, typer.Option("--build", help="Create missing environments of the peers.")] = False,
-    out: OutOption = RESULTS / "bench-replay",
-    results: ResultsOption = RESULTS,
-    tier: TierOption = "quick",
-) -> None:
+    build: BuildOption = False,
+) -> Bench[Row]:
     """Time this project's sum trees and other libraries', in interleaved rounds."""
     leaves, sizes = numbers("--capacities", capacities), numbers("--batch-sizes", batch_sizes)
     others = chosen("--peers", peers, PEERS)
-    session = Session.begin(out, results, tier)
-    if build:
-        registry.build_baselines(others)
-    rows = [*own_rows(), *peer_rows(others), *floor_rows()]
-    rng = np.random.default_rng(0)
-    measured: list[Row] = []
-    try:
-        for capacity in sorted(leaves):  # a tree that fails at one capacity is not tried at a larger one
-            timed = partial(measure, capacity, sizes, rounds, rows, rng)
-            measured += session.measure(f"bench-replay/{capacity}", timed)
-    finally:
-        for row in rows:
+    rows = cache(lambda: [*own_rows(), *peer_rows(others), *floor_rows()])
+
+    def measured(capacity: int, report: Report) -> Sequence[Row]:
+        return measure(capacity, sizes, rounds, rows(), report)
+
+    def close() -> None:
+        for row in rows():
             row.close()
-    session.write(table(measured, rows))
+
+    # A tree that fails at one capacity is not tried at a larger one.
+    cells = [cell(f"{NAME}/{capacity}", partial(measured, capacity)) for capacity in sorted(leaves)]
+    return Bench(
+        NAME,
+        Row,
+        cells,
+        table,
+        selecting=("capacities", "build"),
+        builds=others if build else (),
+        close=close,
+    )

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from placerl.harness.cli.bench.command import section
-from placerl.harness.cli.bench.tree_rows import FLOORS, OURS, TreeRow
+from placerl.harness.cli.bench.tree_rows import FLOORS, OURS
 from placerl.harness.core.row import Measurement, Row
 from placerl.harness.measure import rows as summary_rows
 from placerl.harness.measure import statistics
@@ -112,14 +112,13 @@ def _with_verdict(row: Measurement, reach: float, meets: Callable[[float], bool]
     return replace(row, details={**row.details, "verdict": verdict, "reach": reach})
 
 
-def table(measured: Sequence[Row], rows: Sequence[TreeRow]) -> str:
+def table(measured: Sequence[Row]) -> str:
     """Return the results as Markdown: a table for each capacity and operation, then missed targets, then notes.
 
     For each missed target the text says what limits the time of the call.
 
     Args:
         measured: rows of the store with times and comparisons, from `replay_bench.measure`.
-        rows: the trees.
     """
     lines = [
         "# Sum trees: time per call from Python",
@@ -159,8 +158,13 @@ def table(measured: Sequence[Row], rows: Sequence[TreeRow]) -> str:
         *(missed or ["None."]),
         "",
     ]
-    notes = [f"- {row.name}: {row.version or 'no version'}. {row.failure or row.note}" for row in rows]
+    trees = {_tree(m): m.details for m in measured if m.quantity == "time_per_call"}
+    notes = [f"- {name}: {told['version'] or 'no version'}. {told['note']}" for name, told in trees.items()]
     return "\n".join([*lines, "## Trees", "", *notes, *_reasons(measured), ""])
+
+
+def _tree(row: Row) -> str:
+    return f"{row.backend} (null)" if row.details["null"] else row.backend
 
 
 def _time(row: Row) -> str:

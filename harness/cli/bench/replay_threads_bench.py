@@ -13,8 +13,7 @@ from typing import Annotated
 
 import typer
 
-from placerl.harness.cli.bench.command import OutOption, Session, TierOption, joined, numbers, section
-from placerl.harness.cli.common import ResultsOption
+from placerl.harness.cli.bench.command import Bench, cell, joined, numbers, section
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
 from placerl.harness.measure import statistics
@@ -29,8 +28,8 @@ from placerl.harness.papers.pal.figure_9_locks import (
     TWO_LOCKS,
     measure,
 )
-from placerl.harness.plan.predicting import RESULTS
 
+NAME = "bench-replay-threads"
 BATCH_SIZES = (32, 256, 2048)
 BUDGET_S = 150.0
 
@@ -107,7 +106,7 @@ def _null(found: Cells, threads: int) -> str:
     return "too few rounds" if null is None else f"{null.value:.3f} [{null.low:.3f}, {null.high:.3f}]"
 
 
-def main(
+def bench(
     batch_sizes: Annotated[
         str, typer.Option("--batch-sizes", help="Items sampled at once, separated by commas.")
     ] = joined(BATCH_SIZES),
@@ -121,15 +120,11 @@ def main(
     budget_s: Annotated[
         float, typer.Option("--budget-s", min=0, help="Seconds of all turns together.")
     ] = BUDGET_S,
-    out: OutOption = RESULTS / "bench-replay-threads",
-    results: ResultsOption = RESULTS,
-    tier: TierOption = "quick",
-) -> None:
+) -> Bench[Row]:
     """Time threads that share one replay buffer: with two locks, one lock, or an owner thread (PAL Fig. 9)."""
     sizes, counts = numbers("--batch-sizes", batch_sizes), numbers("--threads", threads)
-    session = Session.begin(out, results, tier)
 
     def measured(report: Report) -> Sequence[Row]:
         return measure(sizes, rounds, budget_s, report, capacity=capacity, threads=counts)
 
-    session.write(table(session.measure("bench-replay-threads", measured)))
+    return Bench(NAME, Row, [cell(NAME, measured, budget_s)], table)

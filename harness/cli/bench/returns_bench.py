@@ -18,21 +18,17 @@ from typing import Annotated
 import typer
 
 from placerl.harness import workloads
-from placerl.harness.cli.bench.command import OutOption, Session, TierOption, joined, section
-from placerl.harness.cli.common import ResultsOption, exit_if_failed
+from placerl.harness.cli.bench.command import Bench, cell, joined, section
 from placerl.harness.compare import learning, registry
 from placerl.harness.compare.learning import LearnedTask
-from placerl.harness.core.progress import Report, bar
+from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
-from placerl.harness.plan import plan
-from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.runtime import mapped_parts
 from placerl.harness.runtime.seed_order import interleaved
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import LearningResult
-from placerl.harness.store.store import Run
 
 SUITE = Suite.BENCH_RETURNS
 WORKLOADS = ("hopper-ddpg", "halfcheetah-sac")
@@ -59,43 +55,39 @@ class Study:
         """Return a cell (a unit of work of a run) for each training: first all mappings of a seed, then of the next."""
         estimate_s = self.task.gradient_steps * learning.ROUGH_STEP_S
         return [
-            Cell(self._key(mapping, seed), estimate_s, partial(self._train, mapping, seed))
+            cell(self._key(mapping, seed), partial(self._train, mapping, seed), estimate_s)
             for seed, mapping in interleaved(self.seeds, self.mappings)
         ]
 
-    def summaries(self, run: Run) -> list[LearningResult]:
+    def summaries(self, rows: Sequence[Row]) -> list[LearningResult]:
         """Return a row with the score of each mapping over its seeds, from the trainings that are stored so far.
 
         `at_least_first` of a row says whether the mapping learns as much as the first mapping (`at_least`).
 
         Args:
-            run: the part of the store that holds the trainings' rows.
+            rows: the rows of the trainings, also those of other workloads.
         """
         made: list[LearningResult] = []
         for mapping in self.mappings:
-            rows = [
+            mine = [
                 row
-                for cell in self._cells_of(mapping)
-                for row in cell.rows(run)
+                for row in rows
                 if isinstance(row, LearningResult)
+                and (row.workload, row.device) == (self.task.workload, str(mapping))
             ]
-            row = _under(mapping, learning.summary(self.task.workload, learning.OWN_SETTINGS, rows))
+            row = _under(mapping, learning.summary(self.task.workload, learning.OWN_SETTINGS, mine))
             within = at_least(row, made[0]) if made else None
             size = self.task.batch_size or workloads.load(self.task.workload).training.batch_size
             steps = self.task.gradient_steps
             made.append(replace(row, batch_size=size, gradient_steps=steps, at_least_first=within))
         return made
 
-    def _cells_of(self, mapping: Mapping) -> list[Cell]:
-        wanted = {self._key(mapping, seed) for seed in self.seeds}
-        return [cell for cell in self.cells() if cell.key in wanted]
-
     def _key(self, mapping: Mapping, seed: int) -> str:
         task = self.task
         size = task.batch_size or "own"
         return f"{SUITE}/{task.workload}/{size}/{task.gradient_steps}/{mapping}/seed{seed}"
 
-    def _train(self, mapping: Mapping, seed: int, run: Run, report: Report) -> Sequence[Row]:
+    def _train(self, mapping: Mapping, seed: int, report: Report) -> Sequence[Row]:
         start = partial(registry.own_worker, str(mapping))
         return [_under(mapping, learning.train(self.task, learning.OWN_SETTINGS, start, seed, report))]
 
@@ -120,11 +112,12 @@ def at_least(row: Row, first: Row) -> bool | None:
     return row.value >= first.low
 
 
-def table(found: Sequence[tuple[Study, Sequence[LearningResult]]]) -> str:
+def table(studies: Sequence[Study], rows: Sequence[Row]) -> str:
     """Return the results as Markdown: a table with one line per workload and mapping (assignment to devices).
 
     Args:
-        found: each study with its rows from `Study.summaries`.
+        studies: what was trained.
+        rows: the rows of the trainings.
     """
     lines = [
         "# Returns by mapping",
@@ -134,8 +127,8 @@ def table(found: Sequence[tuple[Study, Sequence[LearningResult]]]) -> str:
         "",
     ]
     cells = []
-    for study, rows in found:
-        for row in rows:
+    for study in studies:
+        for row in study.summaries(rows):
             score = row.reason if row.value is None else f"{row.value:.4g}"
             spread = "" if row.low is None else f" [{row.low:.4g}, {row.high:.4g}]"
             each = ", ".join(f"{value:.4g}" for value in row.samples)
@@ -156,7 +149,7 @@ def table(found: Sequence[tuple[Study, Sequence[LearningResult]]]) -> str:
     return "\n".join([*lines, *section("Returns", columns, cells)])
 
 
-def main(
+def bench(
     names: Annotated[str, typer.Option("--workloads", help="Workloads, separated by commas.")] = joined(
         WORKLOADS
     ),
@@ -174,10 +167,7 @@ def main(
         ),
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of seeds, from 0.")] = SEEDS,
-    out: OutOption = RESULTS / SUITE,
-    results: ResultsOption = RESULTS,
-    tier: TierOption = "quick",
-) -> None:
+) -> Bench[LearningResult]:
     """Train with several mappings, by default in float32 and in bfloat16, and compare the returns over seeds.
 
     Exit status 1 if a training failed; the same command tries it again.
@@ -189,9 +179,11 @@ def main(
     for study in studies:
         for mapping in chosen:
             mapped_parts.check(workloads.load(study.task.workload), mapping)
-    session = Session.begin(out, results, tier)
     cells = [cell for study in studies for cell in study.cells()]
-    with bar(SUITE) as report:
-        plan.execute(session.run, cells, report)
-    session.write(table([(study, study.summaries(session.run)) for study in studies]))
-    exit_if_failed([cell.key for cell in cells if cell.failed(session.run)])
+    return Bench(
+        SUITE,
+        LearningResult,
+        cells,
+        partial(table, studies),
+        selecting=("names", "mappings", "steps", "batch_size", "seeds"),
+    )

@@ -18,8 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from placerl.harness import workloads
-from placerl.harness.cli.bench.command import OutOption, Session, TierOption, joined, numbers, section
-from placerl.harness.cli.common import ResultsOption
+from placerl.harness.cli.bench.command import Bench, cell, joined, numbers, section
 from placerl.harness.cluster import service_times
 from placerl.harness.cluster.scale import Service, Simulated, saturation, simulate_cells, simulate_training
 from placerl.harness.core.errors import UserError
@@ -28,7 +27,6 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
-from placerl.harness.plan.predicting import RESULTS
 
 SUITE = Suite.SCALE
 NODES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
@@ -148,14 +146,14 @@ def _training(rows: Sequence[Row], nodes: int, shards: int, broadcast: str) -> s
     return f"{steps:,.0f} / {gradients:,.0f} ({held:.0%}, {link:.0%})"
 
 
-def plot(rows: Sequence[Row], path: Path) -> None:
-    """Plot the simulated rates over the number of nodes, with the modelled limits, and write the plot to a file.
+def plot(rows: Sequence[Row], folder: Path) -> None:
+    """Plot the simulated rates over the number of nodes, with the modelled limits, in `scale.svg`.
 
     One plot is for clusters that measure the cells (units of work) of a run, one for clusters that train.
 
     Args:
         rows: rows of `simulate`.
-        path: the file to write.
+        folder: where to write the file.
     """
     from matplotlib.figure import Figure
 
@@ -179,10 +177,10 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     for axes in (left, right):
         axes.legend(fontsize=7)
         axes.grid(alpha=0.3)
-    figure.savefig(path)
+    figure.savefig(folder / "scale.svg")
 
 
-def main(  # noqa: PLR0913 (a command: its options)
+def bench(
     machines: Annotated[str, typer.Option("--nodes", help="Numbers of nodes, separated by commas.")] = joined(
         NODES
     ),
@@ -197,22 +195,17 @@ def main(  # noqa: PLR0913 (a command: its options)
     link_bytes_per_s: Annotated[
         float, typer.Option("--link-bytes-per-s", help="Bandwidth of a machine's link.")
     ] = service_times.TEN_GBIT_BYTES_PER_S,
-    out: OutOption = RESULTS / SUITE,
-    results: ResultsOption = RESULTS,
-    tier: TierOption = "quick",
-) -> None:
+) -> Bench[Row]:
     """Simulate clusters of 1 to 10,000 nodes, from times measured here, and write a table and a plot."""
     nodes, parts = numbers("--nodes", machines), numbers("--shards", shards)
     for option, given in (("--cell-s", cell_s), ("--link-bytes-per-s", link_bytes_per_s)):
         if not given > 0:
             raise UserError("command line", option, given, "more than 0")
     item, placed = workloads.load(workload), Mapping.parse(mapping)
-    session = Session.begin(out, results, tier)
 
     def measure(report: Report) -> Sequence[Row]:
         service = service_times.measure(item, placed, cell_s, link_bytes_per_s)
         return simulate(service, nodes, parts, report)
 
-    rows = session.measure(f"{SUITE}/{item.name}/{placed}", measure)
-    session.write(table(rows))
-    plot(rows, out / "scale.svg")
+    cells = [cell(f"{SUITE}/{item.name}/{placed}", measure)]
+    return Bench(SUITE, Row, cells, table, selecting=("workload", "mapping"), draw=plot)

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -18,8 +19,7 @@ import psutil
 import typer
 
 from placerl.harness import workloads
-from placerl.harness.cli.bench.command import OutOption, Session, TierOption, section
-from placerl.harness.cli.common import ResultsOption
+from placerl.harness.cli.bench.command import Bench, cell, section
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Measurement, Row
@@ -28,7 +28,6 @@ from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.statistics import FEWEST_SAMPLES, ratio_interval
-from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.training import Training
 from placerl.harness.store.diff import DRIFT
@@ -126,7 +125,7 @@ def verdicts(found: Sequence[Reading]) -> dict[str, str]:
     return said
 
 
-def rows(fusion: Fusion, found: Sequence[Reading]) -> Sequence[Row]:
+def rows_of(fusion: Fusion, found: Sequence[Reading]) -> Sequence[Row]:
     """Return the readings as rows of suite "soak", one per quantity.
 
     Args:
@@ -153,33 +152,59 @@ def rows(fusion: Fusion, found: Sequence[Reading]) -> Sequence[Row]:
     return made
 
 
-def main(
-    minutes: Annotated[float, typer.Option("--minutes", min=2, help="Minutes in total.")] = 60,
-    out: OutOption = RESULTS / SOAK,
-    results: ResultsOption = RESULTS,
-    tier: TierOption = "quick",
-) -> None:
-    """Train for a long time, and check that memory, open files, threads and throughput stay the same.
+def soak(fusion: Fusion, seconds: float, report: Report) -> Sequence[Row]:
+    """Train for some seconds, and return the readings as rows (`rows_of`).
 
-    Exit status 1 if one of them does not.
+    Args:
+        fusion: which parts of a training step run as one call.
+        seconds: duration of the training in which readings are taken.
     """
-    session = Session.begin(out, results, tier)
-    cells, flat = [], True
-    for fusion in (Fusion.STEP, Fusion.NONE):
+    return rows_of(fusion, list(readings(fusion, seconds, report)))
 
-        def measure(report: Report, fusion: Fusion = fusion) -> Sequence[Row]:
-            return rows(fusion, list(readings(fusion, minutes * 30, report)))
 
-        for row in session.measure(f"{SOAK}/{fusion}/{minutes:g}", measure):
+def table(rows: Sequence[Row]) -> str:
+    """Return the results as Markdown: each quantity in the first and the last quarter, then what is not flat.
+
+    Args:
+        rows: the rows of `soak`.
+    """
+    cells = []
+    for fusion in dict.fromkeys(row.details["fusion"] for row in rows):
+        mine = [row for row in rows if row.details["fusion"] == fusion]
+        for row in mine:
             quarter = len(row.samples) // 4
             first, last = np.median(row.samples[:quarter]), np.median(row.samples[-quarter:])
             cells.append(
                 [f"fusion {fusion}: {row.quantity} ({row.unit})", f"{first:,.0f}", f"{last:,.0f}", ""]
             )
-        for name, text in row.details["not_flat"].items():
-            cells.append([f"fusion {fusion}: **{name}**", "", "", text])
-            flat = False
+        changed = mine[0].details["not_flat"]
+        cells += [[f"fusion {fusion}: **{name}**", "", "", text] for name, text in changed.items()]
     columns = ("quantity", "first quarter, median", "last quarter, median", "not flat")
-    session.write("\n".join(section("Training for a long time", columns, cells)))
-    if not flat:
-        raise typer.Exit(1)
+    return "\n".join(section("Training for a long time", columns, cells))
+
+
+def not_flat(rows: Sequence[Row]) -> list[str]:
+    """Return a line for each quantity that did not stay the same.
+
+    Args:
+        rows: the rows of `soak`.
+    """
+    told = {row.details["fusion"]: row.details["not_flat"] for row in rows}
+    return [
+        f"fusion {fusion}: {name} {text}" for fusion, found in told.items() for name, text in found.items()
+    ]
+
+
+def bench(
+    minutes: Annotated[float, typer.Option("--minutes", min=2, help="Minutes in total.")] = 60,
+) -> Bench[Row]:
+    """Train for a long time, and check that memory, open files, threads and throughput stay the same.
+
+    Exit status 1 if one of them does not.
+    """
+    seconds = minutes * 30
+    cells = [
+        cell(f"{SOAK}/{fusion}/{minutes:g}", partial(soak, fusion, seconds), seconds)
+        for fusion in (Fusion.STEP, Fusion.NONE)
+    ]
+    return Bench(SOAK, Row, cells, table, selecting=("minutes",), wrong=not_flat)

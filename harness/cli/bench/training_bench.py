@@ -22,8 +22,7 @@ from typing import Annotated, Any
 import typer
 
 from placerl.harness import workloads
-from placerl.harness.cli.bench.command import OutOption, Session, TierOption, chosen, joined, section
-from placerl.harness.cli.common import ResultsOption
+from placerl.harness.cli.bench.command import Bench, chosen, joined, section
 from placerl.harness.cli.compare_command import departures, returns
 from placerl.harness.compare import rounds
 from placerl.harness.compare.equal_steps import FASTER, NOT_COMPARED, StepExtent
@@ -33,12 +32,14 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import tiers
-from placerl.harness.plan.predicting import RESULTS
 from placerl.harness.runtime.resolve import NATIVE_MAPPING
+from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import ComparisonResult
+from placerl.harness.store.store import Run
 from placerl.harness.workloads import Workload
 from placerl.primitives import _native
 
+NAME = "bench-training"
 DEFAULT_MAPPING = "native-native-cpu"
 SB3_DEFAULTS = {
     "training.actors": 1,
@@ -363,22 +364,18 @@ def _shown(row: Row | None, scaled: Callable[[float], float]) -> str:
     return "" if row is None or row.value is None else f"{scaled(row.value):,.4g}"
 
 
-def table(
-    found: Sequence[tuple[TrainingCell, Sequence[Row]]],
-    mapping: str,
-    peak_gflops: float,
-    native_environments: bool,
-) -> str:
+def table(cells: Sequence[TrainingCell], mapping: str, native_environments: bool, rows: Sequence[Row]) -> str:
     """Return the results as Markdown: a table for each workload, its goal, and notes.
 
     The notes compare the returns, and say how each library's training differs from the workload as stated.
 
     Args:
-        found: the workloads, each with its rows from `measure`.
+        cells: the workloads.
         mapping: this project's mapping, for the text.
-        peak_gflops: measured peak arithmetic of one core in float32, GFLOP/s.
         native_environments: whether C++ stepped this project's environments.
+        rows: the rows of `measure` of all of them.
     """
+    peak_gflops = _native.learner.peak_gflops()
     text = [
         "# Training without a GPU",
         "",
@@ -389,15 +386,16 @@ def table(
         "imports, compilation and the steps before learning, in no rate. Provenance: measured.",
         "",
     ]
-    for cell, rows in found:
-        text += section(cell.name, _COLUMNS, lines(rows, cell.item().training.batch_size))
-        text += [f"Goal: {judged(cell, rows)}.", ""]
-        compared = [row for row in rows if isinstance(row, ComparisonResult)]
+    for cell in cells:
+        mine = [row for row in rows if row.workload == cell.name]
+        text += section(cell.name, _COLUMNS, lines(mine, cell.item().training.batch_size))
+        text += [f"Goal: {judged(cell, mine)}.", ""]
+        compared = [row for row in mine if isinstance(row, ComparisonResult)]
         text += [f"- {line}" for line in (*returns(compared), *departures(compared))] + [""]
     return "\n".join(text)
 
 
-def main(  # noqa: PLR0913 (a command: its options)
+def bench(
     cells: Annotated[str, typer.Option("--cells", help="Only cells whose name contains this.")] = "",
     baselines: Annotated[
         str, typer.Option("--baselines", help="Other libraries, separated by commas.")
@@ -420,10 +418,7 @@ def main(  # noqa: PLR0913 (a command: its options)
             "them.",
         ),
     ] = False,
-    out: OutOption = RESULTS / "bench-training",
-    results: ResultsOption = RESULTS,
-    tier: TierOption = "quick",
-) -> None:
+) -> Bench[Row]:
     """Train in this project and in other libraries, without a GPU, and compare speeds and returns."""
     some = [cell for cell in CELLS if cells in cell.name]
     if not some:
@@ -435,16 +430,20 @@ def main(  # noqa: PLR0913 (a command: its options)
         raise UserError(
             "command line", "--baselines", repr(baselines), f"one at least of {', '.join(theirs)}"
         )
-    extent = None if no_returns else tiers.tier(tier).returns
-    session = Session.begin(out, results, tier)
-    peak_gflops = _native.learner.peak_gflops()
-    found = []
     for cell, others in beside:
         if not others:
             typer.echo(f"left out: {cell.name}, which is compared with {', '.join(cell.baselines)}", err=True)
-            continue
-        timed = partial(
-            measure, cell, side, others, budget_s, extent, not gymnasium, flushed=flush_subnormals
-        )
-        found.append((cell, session.measure(f"bench-training/{cell.name}", timed)))
-    session.write(table(found, mapping, peak_gflops, not gymnasium))
+
+    def measured(cell: TrainingCell, others: Sequence[str], run: Run, report: Report) -> Sequence[Row]:
+        extent = None if no_returns else tiers.tier(run.record.tier).returns
+        native = not gymnasium
+        return measure(cell, side, others, budget_s, extent, native, report, flushed=flush_subnormals)
+
+    timed = [(cell, others) for cell, others in beside if others]
+    return Bench(
+        NAME,
+        Row,
+        [Cell(f"{NAME}/{cell.name}", budget_s, partial(measured, cell, others)) for cell, others in timed],
+        partial(table, [cell for cell, _ in timed], mapping, not gymnasium),
+        selecting=("cells",),
+    )

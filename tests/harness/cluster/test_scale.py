@@ -145,5 +145,5 @@ def test_rows_table_and_plot_say_what_is_simulated_and_what_is_modelled(tmp_path
     text = command.table(rows)
     for said in ("writer_s: 0.01", "| 20 |", "(modelled)", "| writer | any | 1,001 |"):
         assert said in text
-    command.plot(rows, tmp_path / "scale.svg")
+    command.plot(rows, tmp_path)
     assert (tmp_path / "scale.svg").stat().st_size > 1000

@@ -13,6 +13,7 @@ from placerl.harness.cli.bench import environment_cases, environments_bench
 from placerl.harness.cli.bench.environment_cases import Recording, Stepping
 from placerl.harness.compare import registry
 from placerl.harness.compare.protocol import Worker, WorkerFailure
+from placerl.harness.core.row import Row
 from placerl.harness.measure.protocol import measure
 from placerl.harness.measure.timed_case import Protocol, Timing
 from placerl.harness.store.store import Store
@@ -120,13 +121,15 @@ def test_environments_that_are_not_built_have_their_reason(monkeypatch: pytest.M
     assert "PufferLib" in names
 
 
-def timing(name: str, seconds: float) -> Timing:
-    return Timing(name, "ok", "", median_s=seconds, low_s=seconds / 2, high_s=2 * seconds)
+def row(timing: Timing) -> Row:
+    (found,) = environments_bench.rows_of(Stepping("CartPole-v1", 50, 2), {timing.name: timing})[:1]
+    return found
 
 
 def test_verdicts_compare_with_the_goals() -> None:
-    assert environments_bench.rate(timing("native", 0.5), 100) == (200, 100, 400)
-    assert environments_bench.rate(Timing("native", "failed", "why"), 100) is None
+    timed = Timing("native", "ok", "", median_s=0.5, low_s=0.25, high_s=1.0)
+    assert environments_bench.rate(row(timed)) == (200, 100, 400)
+    assert environments_bench.rate(row(Timing("native", "failed", "why"))) is None
     for rate, said in (
         ((6e7, 5e7, 7e7), "met"),
         ((6e7, 4.9e7, 7e7), "no verdict: 120% of the goal"),

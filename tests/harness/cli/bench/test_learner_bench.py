@@ -15,7 +15,7 @@ from placerl.harness.cli.bench.learner import sides
 from placerl.harness.cli.bench.learner.cells import CELLS, RLTOOLS, SB3, LearnerCell, step_flops
 from placerl.harness.cli.bench.learner.eager import EAGER
 from placerl.harness.cli.bench.learner.limits import Limits
-from placerl.harness.cli.bench.learner_bench import Result
+from placerl.harness.cli.bench.learner_bench import Peaks, Result
 from placerl.harness.compare import registry
 from placerl.harness.core.errors import UserError
 from placerl.harness.measure.protocol import Protocol, Timing, measure
@@ -212,87 +212,98 @@ def timing(name, seconds, rounds=20):
     return Timing(name, "ok", "", samples, seconds, seconds, seconds, rounds=tuple(range(rounds)))
 
 
-@pytest.fixture
-def result():
-    timings = {
-        "eager": timing("eager", 4e-3),
-        "tuned": timing("tuned", 2e-3),
-        "native": timing("native", 1e-3),
-        "native (null)": timing("native (null)", 1e-3),
-        "opencl": Timing("opencl", "failed", "check: no device"),
-        "rltools": timing("rltools", 0.5e-3),
-    }
-    cell = LearnerCell("a cell", "cartpole-ddpg", 32, target=1.5, peers=(RLTOOLS,))
-    limits = Limits(0.9e-3, {"matrix products": 0.6e-3, "reductions": 0.3e-3}, 10, 50.0)
-    return Result(cell, 1, timings, 100.0, limits)
+TIMINGS = {
+    "eager": timing("eager", 4e-3),
+    "tuned": timing("tuned", 2e-3),
+    "native": timing("native", 1e-3),
+    "native (null)": timing("native (null)", 1e-3),
+    "opencl": Timing("opencl", "failed", "check: no device"),
+    "rltools": timing("rltools", 0.5e-3),
+}
+CELL = LearnerCell("a cell", "cartpole-ddpg", 32, target=1.5, peers=(RLTOOLS,))
+LIMITS = Limits(0.9e-3, {"matrix products": 0.6e-3, "reductions": 0.3e-3}, 10, 50.0)
 
 
-def test_a_result_compares_with_the_best_of_pytorch_and_with_peers(result):
-    assert result.best_pytorch == "tuned"
-    assert result.against("native", "tuned").value == 2
-    assert result.against("eager", "tuned").value == 0.5
-    assert result.against("opencl", "tuned") is None
-    best, peer, null = result.verdicts()
+def rows(more=None, threads=1, bfloat16=0.0):
+    return learner_bench.rows_of(CELL, threads, TIMINGS | (more or {}), Peaks(100.0, bfloat16), LIMITS)
+
+
+def result(*arguments, **options):
+    (found,) = Result.each([CELL], rows(*arguments, **options))
+    return found
+
+
+def share(found, side):
+    return found.rows[side].details.get("share_of_peak")
+
+
+def test_a_result_compares_with_the_best_of_pytorch_and_with_peers():
+    found = result()
+    assert found.best_pytorch == "tuned"
+    assert found.against("native", "tuned").value == 2
+    assert found.against("eager", "tuned").value == 0.5
+    assert found.against("opencl", "tuned") is None
+    best, peer, null = found.verdicts()
     assert best == "2.00x tuned [2.00, 2.00] (target 1.5x: met)"
     assert peer == "0.50x rltools [0.50, 0.50] (target 1x: MISSED)"
     assert null.startswith("native against itself 1.00x")
     flops = step_flops(workloads.load("cartpole-ddpg"), 32)
-    assert result.share_of_peak("native") == pytest.approx(flops * 1000 / 100e9)
+    assert share(found, "native") == pytest.approx(flops * 1000 / 100e9)
 
 
-def test_the_native_learner_has_as_many_threads_as_the_others_and_one_beside(result):
-    alone = {"native (1 thread)": timing("native (1 thread)", 1.5e-3)}
-    doubled = replace(result, threads=2, timings=result.timings | alone)
-    assert [doubled.threads_of(side) for side in ("native", "native (null)", "tuned")] == [2, 2, 2]
-    assert doubled.threads_of("native (1 thread)") == 1
-    assert doubled.share_of_peak("native") == pytest.approx(result.share_of_peak("native") / 2)
-    assert doubled.share_of_peak("native (1 thread)") == pytest.approx(result.share_of_peak("native") / 1.5)
+def test_the_native_learner_has_as_many_threads_as_the_others_and_one_beside():
+    found = result()
+    doubled = result({"native (1 thread)": timing("native (1 thread)", 1.5e-3)}, threads=2)
+    threads = {side: row.details["threads"] for side, row in doubled.rows.items()}
+    assert [threads[side] for side in ("native", "native (null)", "tuned")] == [2, 2, 2]
+    assert threads["native (1 thread)"] == 1
+    assert doubled.threads == 2
+    assert share(doubled, "native") == pytest.approx(share(found, "native") / 2)
+    assert share(doubled, "native (1 thread)") == pytest.approx(share(found, "native") / 1.5)
     assert "1.50x one thread [1.50, 1.50]" in doubled.verdicts()
-    assert "products at 50 GFLOP/s, 25% of the peak" in doubled.note()
+    assert "products at 50 GFLOP/s, 25% of the peak" in doubled.note(LIMITS)
     assert not [text for text in doubled.verdicts() if "target" in text]
 
 
-def test_a_side_in_bfloat16_has_a_roof_of_its_own(result):
-    both = result.timings | {"native[bfloat16]": timing("native[bfloat16]", 0.5e-3)}
-    assert replace(result, timings=both).share_of_peak("native[bfloat16]") is None
-    rounded = replace(result, timings=both, bfloat16_gflops=400.0)
-    assert rounded.share_of_peak("native[bfloat16]") == pytest.approx(result.share_of_peak("native") / 2)
+def test_a_side_in_bfloat16_has_a_roof_of_its_own():
+    both = {"native[bfloat16]": timing("native[bfloat16]", 0.5e-3)}
+    assert share(result(both), "native[bfloat16]") is None
+    rounded = result(both, bfloat16=400.0)
+    assert share(rounded, "native[bfloat16]") == pytest.approx(share(result(), "native") / 2)
     assert "in bfloat16 2.00x float32 [2.00, 2.00]" in rounded.verdicts()
-    rows = {row.backend: row for row in rounded.measurements()}
-    assert rows["native[bfloat16]"].details["peak_gflops_per_core"] == 400
-    assert rows["native"].details["peak_gflops_per_core"] == 100
+    assert rounded.rows["native[bfloat16]"].details["peak_gflops_per_core"] == 400
+    assert rounded.rows["native"].details["peak_gflops_per_core"] == 100
 
 
-def test_a_table_and_the_rows_say_what_limits_the_native_learner(result):
-    text = learner_bench.table([replace(result, bfloat16_gflops=400.0)])
+def test_a_table_and_the_rows_say_what_limits_the_native_learner():
+    made = rows(bfloat16=400.0)
+    text = learner_bench.table([CELL], made)
     assert f"float32 100 GFLOP/s, bfloat16 ({bfloat16_products()}) 400 GFLOP/s." in text
     assert "check: no device" in text
     assert "matrix products 60%, reductions 30%, the call, draws and cooled caches 10%" in text
     assert "products at 50 GFLOP/s, 50% of the peak" in text
-    bound = 1 / result.share_of_peak("tuned")
+    bound = 1 / share(result(), "tuned")
     assert (
         f"the products' arithmetic alone would, at the peak of as many cores, be {bound:.2f}x tuned" in text
     )
-    rows = {row.backend: row for row in result.measurements()}
-    assert rows["native"].details["verdicts"] == result.verdicts()
-    assert rows["opencl"].status == "failed"
-    assert {row.details["threads"] for row in rows.values()} == {1}
-    json.dumps([row.to_json() for row in rows.values()])
+    by_side = {row.backend: row for row in made}
+    assert by_side["native"].details["verdicts"] == result().verdicts()
+    assert by_side["opencl"].status == "failed"
+    assert {row.details["threads"] for row in made} == {1}
+    json.dumps([row.to_json() for row in made])
 
 
-def test_trained_rows_state_the_steps_that_were_taken(result, monkeypatch):
+def test_trained_rows_state_the_steps_that_were_taken(monkeypatch):
     """The training may take more steps than were asked for: those of PPO come by the iteration."""
-    assert "gradient steps of a real training" not in learner_bench.table([result])
+    assert "gradient steps of a real training" not in learner_bench.table([CELL], rows())
     start = TrainedStart(2048, {}, {})
     monkeypatch.setattr(learner_bench, "trained", lambda cell, steps: start if steps == 2000 else None)
     monkeypatch.setattr(learner_bench, "sides", lambda *_, **__: [])
-    monkeypatch.setattr(learner_bench, "measure", lambda *_: dict(result.timings))
-    monkeypatch.setattr(learner_bench, "limits", lambda *_: result.limits)
-    made = learner_bench.run_cell(
-        result.cell, 1, 5, compiled=False, peak_gflops=100.0, bfloat16_gflops=0.0, trained_steps=2000
-    )
-    assert {row.details["trained_steps"] for row in made.measurements()} == {2048}
-    assert "Timed after 2,048 gradient steps of a real training." in learner_bench.table([made])
+    monkeypatch.setattr(learner_bench, "measure", lambda *_: dict(TIMINGS))
+    monkeypatch.setattr(learner_bench, "limits", lambda *_: LIMITS)
+    made = learner_bench.run_cell(CELL, 1, 5, compiled=False, peaks=Peaks(100.0), trained_steps=2000)
+    assert {row.details["trained_steps"] for row in made} == {2048}
+    assert "Timed after 2,048 gradient steps of a real training." in learner_bench.table([CELL], made)
 
 
 @pytest.mark.slow

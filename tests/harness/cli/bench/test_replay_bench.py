@@ -54,7 +54,7 @@ def test_times_ours_beside_peers_that_fail(tmp_path: Path) -> None:
     rows = [*ours, *broken, missing]
     rows += floor_rows()
     try:
-        measured = measure(5000, [32, 256], 15, rows, np.random.default_rng(0), lambda *_: None)
+        measured = measure(5000, [32, 256], 15, rows, lambda *_: None)
     finally:
         closing(rows)
     times = [m for m in measured if m.quantity == "time_per_call"]
@@ -71,7 +71,7 @@ def test_times_ours_beside_peers_that_fail(tmp_path: Path) -> None:
     assert "exit status 3" in broken[0].failure
     assert "drawn too seldom" in broken[1].failure
     assert missing.failure.startswith("not run: needs")
-    text = table(measured, rows)
+    text = table(measured)
     assert "| native (A/A null) |" in text
     assert "drawn too seldom" in text
 
@@ -149,12 +149,12 @@ def test_the_verdict_is_against_the_fastest_peer_and_floor(
 
 def test_a_cell_that_misses_says_what_bounds_it() -> None:
     rows = cell(2.0, 6.0, 0.5)
-    text = table([*rows, *judged(rows)], [])
+    text = table([*rows, *judged(rows)])
     assert "3.00x [3.00, 3.00] fast; target 4x: MISSED" in text
     assert "sample, B=256, capacity 1,000" in text
     assert "Bound by instructions within nodes" in text
     small = cell(2.0, 6.0, 0.5, size=32)
-    text = table([*small, *judged(small)], [])
+    text = table([*small, *judged(small)])
     assert "no target" in text
     assert "Bound by the call itself" in text
 
@@ -167,7 +167,7 @@ def test_stores_its_rows(placerl: Placerl, tmp_path: Path, monkeypatch: pytest.M
     assert outcome.status == 0
     assert (tmp_path / "out" / "table.md").read_text() in outcome.out
     with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
-        assert store.cells(1) == ["bench-replay/1000"]
+        assert store.cells(1) == ["bench-replay/1000/rounds=15/batch_sizes=32/peers=none"]
         rows = store.measurements(suite="bench-replay")
     assert {m.provenance for m in rows} == {"measured"}
     assert {m.primitive for m in rows} == {f"sum_tree.{name}" for name in replay_bench.OPERATIONS}

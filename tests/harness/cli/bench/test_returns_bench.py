@@ -53,7 +53,8 @@ def test_a_score_is_the_mean_of_the_middle_seeds_and_is_compared_with_the_first_
         run = store.begin_run("quick", "r", sample.MACHINE)
         asked = study()
         plan.execute(run, asked.cells(), silent)
-        floats, rounded = asked.summaries(run)
+        rows = run.measurements()
+        floats, rounded = asked.summaries(rows)
         assert (floats.value, rounded.value) == (28, 23), "10 x seed + batch size, 5 less in bfloat16"
         assert floats.samples == (8, 18, 28, 38, 48)
         assert (floats.backend, rounded.backend) == ("native", "native[bfloat16]")
@@ -62,7 +63,7 @@ def test_a_score_is_the_mean_of_the_middle_seeds_and_is_compared_with_the_first_
         assert floats.low <= 23
         assert floats.at_least_first is None
         assert rounded.at_least_first is True
-        text = table([(asked, [floats, rounded])])
+        text = table([asked], rows)
         assert "| cartpole-dqn | native[bfloat16]-native-cpu | 8 | 100 | 23 [" in text
         assert text.rstrip().endswith("| 3, 13, 23, 33, 43 | yes |")
         assert not run.measurements(suite="learn"), "no summary of `placerl learn` counts them"
@@ -73,10 +74,10 @@ def test_below_the_interval_is_less_and_too_few_seeds_are_no_verdict(fake: None,
         run = store.begin_run("quick", "r", sample.MACHINE)
         few = study(3)
         plan.execute(run, few.cells(), silent)
-        assert [row.at_least_first for row in few.summaries(run)] == [None, None]
+        assert [row.at_least_first for row in few.summaries(run.measurements())] == [None, None]
         more = study(5)
         plan.execute(run, more.cells(), silent)
-        floats, rounded = more.summaries(run)
+        floats, rounded = more.summaries(run.measurements())
     assert floats.low is not None
     lower = replace(rounded, value=floats.low - 1, low=None, high=None)
     assert at_least(lower, floats) is False
