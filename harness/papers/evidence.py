@@ -1,6 +1,9 @@
 """Selects stored measurements as evidence for claims (statements of papers), and converts them to numbers."""
 
+from collections import namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -89,7 +92,18 @@ def last_attempts(frame: pd.DataFrame, *, of_any_code: bool = False) -> pd.DataF
 
 def records(frame: pd.DataFrame) -> list[Any]:
     """Return the rows of stored measurements as named tuples; their field `Index` is the row's label."""
-    return list(frame.itertuples())
+    if frame.empty:
+        return []
+    kind = _named(tuple(frame.columns))
+    return [
+        kind(*values) for values in zip(frame.index, *(column for _, column in frame.items()), strict=True)
+    ]
+
+
+@cache
+def _named(columns: tuple[str, ...]) -> Callable[..., Any]:
+    """Return the named tuple of a frame's rows. Frames have some 150 columns, so that `itertuples` takes long."""
+    return namedtuple("Measurement", ("Index", *columns), rename=True)
 
 
 def noisy(frame: pd.DataFrame) -> bool:

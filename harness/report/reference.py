@@ -11,8 +11,9 @@ import argparse
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def load(folder: Path = FOLDER) -> list[Reference]:
     Raises:
         UserError: a file is damaged; the message names it.
     """
-    return [_load(path) for path in sorted(folder.glob("*.json"), key=lambda path: path.stem)]
+    return [_load(path, *_stamps(path)) for path in sorted(folder.glob("*.json"), key=lambda path: path.stem)]
 
 
 def runs_with_results(store: Store) -> list[RunRecord]:
@@ -160,7 +161,15 @@ def _moved_alone(row: Row) -> Row:
     return dataclasses.replace(row, samples=samples, timed=dataclasses.replace(row.timed, pace=kept))
 
 
-def _load(path: Path) -> Reference:
+def _stamps(path: Path) -> Iterator[tuple[int, int] | None]:
+    """Yield what tells the contents of a reference's two files apart: time of the last change, and size."""
+    for one in (path, path.with_suffix(".parquet")):
+        found = one.stat() if one.exists() else None
+        yield found and (found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=8)  # reading all takes seconds, and a process may write several reports
+def _load(path: Path, *stamps: tuple[int, int] | None) -> Reference:
     table_path = path.with_suffix(".parquet")
     try:
         run = TypeAdapter(RunRecord).validate_json(path.read_bytes())
