@@ -4,6 +4,7 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -139,13 +140,21 @@ def trace(step: Callable[..., Any], example: Sequence[Any]) -> Graph:
     return finish(builder.buffers, builder.nodes, updates, outputs)
 
 
+@cache
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    """Return how operations become core ATen operations. PyTorch looks through all its operations to say so."""
+    return {**core_aten_decompositions(), **get_decompositions([torch.ops.aten.native_layer_norm])}
+
+
 def _traced_module(flat_step: Callable[..., Any], leaves: list[torch.Tensor]) -> fx.GraphModule:
     """Trace the step to core ATen operations, without mutation."""
-    table = {**core_aten_decompositions(), **get_decompositions([torch.ops.aten.native_layer_norm])}
     # Fake tensors turn control flow on data into an error; tensors captured by the step's closure become
     # constants.
     traced = make_fx(
-        torch.func.functionalize(flat_step), table, tracing_mode="fake", _allow_non_fake_inputs=True
+        torch.func.functionalize(flat_step),
+        _decompositions(),
+        tracing_mode="fake",
+        _allow_non_fake_inputs=True,
     )
     try:
         return traced(leaves)

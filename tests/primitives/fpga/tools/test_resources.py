@@ -122,17 +122,19 @@ def test_every_parameter_says_what_it_may_be_and_is_held_to_it(name: str) -> Non
                 block.parameters({parameter: text})
 
 
-LARGE = (
-    "adam-unit",
-    "learner-pipeline",
-    "fixar",
-    "ppo-accelerator",
-    "map-accelerator",
-)  # tens of seconds to convert
+QUICK = (
+    "lane-route",
+    "bank-arbiter",
+    "processing-element",
+    "layout-transform",
+    "weight-update",
+    "cartpole-agent",
+)
+"""Blocks that are converted in a second or two; the others take up to half a minute."""
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in LARGE else ()) for name in BLOCKS]
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in BLOCKS]
 )
 def test_every_block_is_made_with_its_defaults(name: str) -> None:
     from amaranth.back import rtlil
