@@ -256,6 +256,23 @@ def joined(values: Sequence[object]) -> str:
     return ",".join(map(str, values))
 
 
+def shown(row: Row, scale: float = 1.0, digits: str = ".3g") -> str:
+    """Return a row's value with its 95% interval as text, "~" before one that is too noisy; its status without a value.
+
+    Args:
+        scale: factor to the unit that is shown, such as 1e6 from seconds to microseconds.
+        digits: format of the numbers.
+    """
+    if row.value is None:
+        return row.status.replace("_", " ")
+    spread = (
+        ""
+        if row.low is None or row.high is None
+        else f" [{row.low * scale:{digits}}, {row.high * scale:{digits}}]"
+    )
+    return f"{'~' if row.status == 'too_noisy' else ''}{row.value * scale:{digits}}{spread}"
+
+
 def section(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return a table with a title as lines of Markdown, the last of which is empty.
 

@@ -11,70 +11,39 @@ and whether they are met. A tree that fails or takes too long has a row that say
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 
+from placerl.harness.cli.bench import tree_rows
 from placerl.harness.cli.bench.command import Bench, BuildOption, cell, chosen, joined, numbers
-from placerl.harness.cli.bench.replay_table import judged, table
+from placerl.harness.cli.bench.replay_table import TreeResult, judged, table
 from placerl.harness.cli.bench.tree_rows import (
-    FLOORS,
+    BLOCK_S,
+    CELL_LIMIT_S,
+    LARGEST_BLOCK,
     NULL,
     OURS,
     PEERS,
     TreeRow,
-    TreeSamples,
-    cell_samples,
     floor_rows,
     own_rows,
     peer_rows,
+    within_limit,
 )
 from placerl.harness.core.progress import Report
-from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
+from placerl.harness.measure import protocol as protocol_of_cases
 from placerl.harness.measure import statistics
-from placerl.harness.measure.conditions import conditions
-from placerl.harness.measure.rows import summary_row
+from placerl.harness.measure.protocol import Protocol, Timing
 
 NAME = Suite.BENCH_REPLAY
 BATCH_SIZES = (32, 256, 2048, 16384)
 CAPACITIES = (2**17, 2**20, 10**7)
 OPERATIONS = ("sample", "update")
-
-
-def measurement(
-    operation: str, row: TreeRow, batch_size: int, samples: TreeSamples, details: dict[str, Any]
-) -> Row:
-    """Return a row of the store with the times of one tree, for one operation, capacity and batch size.
-
-    Args:
-        operation: "sample" or "update".
-        row: the tree.
-        samples: the tree's samples, or why it has none.
-        details: further details of the row, such as the capacity.
-    """
-    own = {
-        "version": row.version,
-        "note": row.failure or row.note,
-        "peer": row.peer,
-        "null": row.name == NULL,
-    }
-    common: dict[str, Any] = {
-        "suite": Suite.BENCH_REPLAY,
-        "primitive": f"sum_tree.{operation}",
-        "backend": OURS if row.name == NULL else row.name,
-        "device": row.device,
-        "batch_size": batch_size,
-        "quantity": "time_per_call",
-        "details": own | details,
-    }
-    if samples.seconds:
-        return summary_row(Measurement, samples.seconds, **common)
-    status = "not_run" if samples.reason.startswith("not run") else "failed"
-    return Measurement(**common, provenance=Provenance.MEASURED, status=status, reason=samples.reason)
 
 
 def measure(
@@ -83,7 +52,7 @@ def measure(
     rounds: int,
     rows: Sequence[TreeRow],
     report: Report,
-) -> Sequence[Row]:
+) -> Sequence[TreeResult]:
     """Time sampling and updates of all trees at one capacity and several batch sizes.
 
     Args:
@@ -96,21 +65,49 @@ def measure(
         For each operation and batch size the rows of all trees, then the rows that compare the native tree with others
         (`replay_table.judged`).
     """
-    rng = np.random.default_rng(capacity)  # for the order of the turns and the seeds
+    rng = np.random.default_rng(capacity)
     cells = [(operation, batch_size) for operation in OPERATIONS for batch_size in batch_sizes]
     steps = len(rows) + len(cells)
     for done, row in enumerate(rows):
         report(done, steps, f"filling {row.name}")
         row.fill(capacity)
-    shared = {"capacity": capacity, "rounds": rounds, "conditions": conditions()}
-    measured: list[Row] = []
+    found: list[TreeResult] = []
     for done, (operation, batch_size) in enumerate(cells, len(rows)):
         report(done, steps, f"{operation} {batch_size}")
-        wanted = {row.name: row.name if row.name in FLOORS else operation for row in rows}
-        found = cell_samples(rows, wanted, batch_size, rounds, rng)
-        cell = [measurement(operation, row, batch_size, found[row.name], shared) for row in rows]
-        measured += [*cell, *judged(cell)]
-    return measured
+        protocol = Protocol(
+            rounds=rounds,
+            block_s=BLOCK_S,
+            warm_up_s=0.0,
+            largest_block=LARGEST_BLOCK,
+            long_block_s=CELL_LIMIT_S,
+            seed=int(rng.integers(2**32)),
+        )
+        cases = [tree_rows.case(row, operation, batch_size, rng) for row in rows if not row.failure]
+        timings = protocol_of_cases.measure(cases, protocol, narrow=within_limit)
+        timed = [_row(operation, batch_size, capacity, row, timings.get(row.name)) for row in rows]
+        found += [*timed, *judged(timed)]
+    return found
+
+
+def _row(operation: str, batch_size: int, capacity: int, tree: TreeRow, timing: Timing | None) -> TreeResult:
+    """Return the row of one tree; one that failed, or was not run, has the reason."""
+    why = tree.failure
+    made = (timing or Timing(tree.name, "failed", why)).measurement(
+        TreeResult,
+        suite=NAME,
+        primitive=f"sum_tree.{operation}",
+        backend=OURS if tree.name == NULL else tree.name,
+        device=tree.device,
+        batch_size=batch_size,
+        capacity=capacity,
+        null=tree.name == NULL,
+        peer=tree.peer,
+        version=tree.version,
+        note=tree.note,
+    )
+    if not why:
+        return made
+    return replace(made, status="not_run" if why.startswith("not run") else "failed", reason=why)
 
 
 def bench(
@@ -127,13 +124,13 @@ def bench(
         str, typer.Option("--peers", help="Other libraries, separated by commas, or `none`.")
     ] = joined(PEERS),
     build: BuildOption = False,
-) -> Bench[Row]:
+) -> Bench[TreeResult]:
     """Time this project's sum trees and other libraries', in interleaved rounds."""
     leaves, sizes = numbers("--capacities", capacities), numbers("--batch-sizes", batch_sizes)
     others = chosen("--peers", peers, PEERS)
     rows = cache(lambda: [*own_rows(), *peer_rows(others), *floor_rows()])
 
-    def measured(capacity: int, report: Report) -> Sequence[Row]:
+    def measured(capacity: int, report: Report) -> Sequence[TreeResult]:
         return measure(capacity, sizes, rounds, rows(), report)
 
     def close() -> None:
@@ -144,7 +141,7 @@ def bench(
     cells = [cell(f"{NAME}/{capacity}", partial(measured, capacity)) for capacity in sorted(leaves)]
     return Bench(
         NAME,
-        Row,
+        TreeResult,
         cells,
         table,
         selecting=("capacities", "build"),

@@ -6,7 +6,7 @@ environment.
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,8 +15,7 @@ import numpy as np
 from placerl.harness.compare import protocol, registry
 from placerl.harness.compare.protocol import FailureKind
 from placerl.harness.mapping import Target
-from placerl.harness.measure import statistics
-from placerl.harness.measure.turns import Rounds, in_rounds
+from placerl.harness.measure.protocol import Case
 from placerl.primitives import sum_tree
 
 PEERS = ("tianshou", "cpprb", "pfrl", "rllib", "torchrl")
@@ -27,13 +26,11 @@ OWN_TREE = Path(__file__).parents[2] / "compare" / "own_tree.py"
 MEMORY_FLOOR = OWN_TREE.with_name("own_memory_floor.py")
 BLOCK_S = 2e-3
 LARGEST_BLOCK = 2048
-WARM_UP_CALLS = 3
-"""Untimed calls before the length of a block is found; the first does extra work, such as summing new priorities."""
-COLD_CALL_S = 0.1
-"""A call that takes at least these seconds needs no warm-up, and is a block of its own."""
 FILL_LIMIT_S = 120.0
 CELL_LIMIT_S = 3.0
-"""Most seconds of one tree for one operation, capacity and batch size, so that a slow one does not delay others."""
+"""Seconds of one tree for one operation, capacity and batch size after which it takes part in no further round, so that
+a slow one does not delay others.
+"""
 _BLOCK_LIMIT_S = 120.0  # after which a worker is taken to hang
 _FAILURE_CHARACTERS = 240
 
@@ -97,17 +94,22 @@ class TreeRow:
         self.version = str(answer.get("version", self.version))
         self.note = str(answer.get("note", self.note))
 
-    def block(self, operation: str, batch_size: int, calls: int, seed: int) -> float | None:
-        """Let the worker time a block of calls, and return the mean seconds per call; None after a failure.
+    def block(self, operation: str, batch_size: int, calls: int, seed: int) -> float:
+        """Let the worker time a block of calls, and return the seconds that they took.
 
         Args:
             operation: "sample" or "update", or one of `FLOORS`.
             calls: number of calls.
             seed: seed of the calls' arguments.
+
+        Raises:
+            RuntimeError: it failed, now or before.
         """
         request = {"operation": operation, "batch_size": batch_size, "calls": calls, "seed": seed}
         answer = self.ask(request, _BLOCK_LIMIT_S)
-        return float(answer["wall_s"]) / calls if answer else None  # type: ignore[arg-type]
+        if not answer:
+            raise RuntimeError(self.failure)
+        return float(answer["wall_s"])  # type: ignore[arg-type]
 
     def close(self) -> None:
         """End the worker process, if it runs."""
@@ -167,73 +169,34 @@ def peer_rows(names: Iterable[str]) -> list[TreeRow]:
     return rows
 
 
-@dataclass(frozen=True)
-class TreeSamples:
-    """The times of one tree for one operation, capacity and batch size.
-
-    Attributes:
-        seconds: seconds per call, one sample per round; empty if there are none.
-        reason: why there are no samples; empty if there are some.
-    """
-
-    seconds: tuple[float, ...] = ()
-    reason: str = ""
-
-
-def cell_samples(
-    rows: Sequence[TreeRow],
-    operations: Mapping[str, str],
-    batch_size: int,
-    rounds: int,
-    rng: np.random.Generator,
-    limit_s: float = CELL_LIMIT_S,
-) -> dict[str, TreeSamples]:
-    """Time several trees in interleaved rounds, at one batch size; a slow one takes part in the first rounds only.
+def case(row: TreeRow, operation: str, batch_size: int, rng: np.random.Generator) -> Case[TreeRow]:
+    """Return the case (a function to time) that calls a tree, which has been filled; its process times the calls.
 
     Args:
-        rows: the trees, which have been filled.
-        operations: the operation to time, such as "sample", by the name of the row.
-        rounds: samples of each tree.
-        rng: generator for the order of the turns and the seeds.
-        limit_s: most seconds for the samples of one tree. If it is too slow for the fewest samples of an interval in
-            this time, it is not run.
-
-    Returns:
-        The samples of each row, by name, or why it has none.
+        operation: "sample" or "update"; the memory floors have one of their own.
+        batch_size: items of a call.
+        rng: generator for the seeds of the calls' arguments.
     """
-    calls: dict[str, int] = {}
-    turns: dict[str, int] = {}
-    reasons: dict[str, str] = {}
+    asked = row.name if row.name in FLOORS else operation
 
-    def block(row: TreeRow, count: int) -> float | None:
-        return row.block(operations[row.name], batch_size, count, int(rng.integers(2**32)))
+    def block(tree: TreeRow, calls: int) -> float:
+        return tree.block(asked, batch_size, calls, int(rng.integers(2**32)))
 
-    for row in rows:
-        count, cold = 1, WARM_UP_CALLS
-        while (seconds := block(row, count)) is not None:  # warms up, and finds the length of a block
-            if cold and seconds < COLD_CALL_S:
-                cold -= 1
-                continue
-            if seconds * count >= BLOCK_S or count == LARGEST_BLOCK:
-                calls[row.name], turns[row.name] = count, min(rounds, int(limit_s / (seconds * count)))
-                break
-            count = min(LARGEST_BLOCK, max(count + 1, int(1.2 * BLOCK_S / max(seconds, 1e-9))))
-        if turns.get(row.name, rounds) < statistics.FEWEST_SAMPLES:
-            reasons[row.name] = (
-                f"not run: a call takes {seconds:.2g} s, of which {statistics.FEWEST_SAMPLES} are the fewest samples: "
-                f"more than the {limit_s:g} s that the benchmark gives a tree and a cell"
-            )
-            turns[row.name] = 0
-
-    def turn(row: TreeRow) -> Callable[[], float | None]:
-        blocks = (block(row, calls[row.name]) for _ in range(turns[row.name]))
-        return lambda: next(blocks, None)
-
-    timed = {row.name: turn(row) for row in rows if turns.get(row.name)}
-    samples = in_rounds(timed, Rounds(rounds, seed=int(rng.integers(2**32))))
-    return {row.name: _samples(row, samples.get(row.name, []), reasons.get(row.name, "")) for row in rows}
+    return Case(
+        name=row.name,
+        setup=lambda: row,
+        check=lambda _: None,  # its worker checks it when it is filled
+        inputs=lambda tree, rng: None,
+        call=lambda tree, arguments: None,
+        block=block,
+    )
 
 
-def _samples(row: TreeRow, seconds: Sequence[float], reason: str) -> TreeSamples:
-    reason = reason or row.failure
-    return TreeSamples(reason=reason) if reason or not seconds else TreeSamples(tuple(seconds))
+def within_limit(
+    seconds: Mapping[str, Mapping[int, float]], round_s: Mapping[str, float], left_s: float
+) -> list[str]:
+    """Return the trees that take part in the next round: those that are expected to stay below `CELL_LIMIT_S`.
+
+    The arguments are those of `harness.measure.protocol.Narrow`.
+    """
+    return [name for name, took_s in round_s.items() if (len(seconds[name]) + 1) * took_s <= CELL_LIMIT_S]

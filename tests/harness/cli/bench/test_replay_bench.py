@@ -3,24 +3,28 @@
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from placerl.harness.cli.bench import replay_bench
-from placerl.harness.cli.bench.replay_bench import measure, measurement
-from placerl.harness.cli.bench.replay_table import FLOOR_RATIO, NULL_RATIO, PEER_GAIN, judged, table
+from placerl.harness.cli.bench import replay_bench, tree_rows
+from placerl.harness.cli.bench.replay_bench import measure
+from placerl.harness.cli.bench.replay_table import (
+    FLOOR_RATIO,
+    NULL_RATIO,
+    PEER_GAIN,
+    TreeResult,
+    judged,
+    table,
+)
 from placerl.harness.cli.bench.tree_rows import (
     FLOORS,
     NULL,
     WORKER,
     TreeRow,
-    TreeSamples,
-    cell_samples,
     floor_rows,
     own_rows,
     peer_rows,
 )
-from placerl.harness.core.row import Row
+from placerl.harness.measure.rows import summary_row
 from placerl.harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused
 
@@ -79,42 +83,45 @@ def test_times_ours_beside_peers_that_fail(tmp_path: Path) -> None:
 class Slow(TreeRow):
     """A tree whose calls take as long as it says."""
 
-    call_s = 0.4
-    asked = 0
+    call_s = 0.5
+
+    def fill(self, capacity: int) -> None:
+        pass
 
     def block(self, operation: str, batch_size: int, calls: int, seed: int) -> float:
-        self.asked += 1
-        return self.call_s
+        return self.call_s * calls
 
 
-def test_a_slow_tree_takes_part_in_as_many_rounds_as_its_limit_holds() -> None:
-    row, rng = Slow("slow", [], peer=True), np.random.default_rng(0)
-    found = cell_samples([row], {"slow": "sample"}, 8, 15, rng, limit_s=1.0)["slow"]
-    assert row.asked == 1
-    assert found == TreeSamples(reason=found.reason)
-    assert found.reason.startswith(
-        "not run: a call takes 0.4 s, of which 5 are the fewest samples: more than the 1 s"
-    )
-    found = cell_samples([row], {"slow": "sample"}, 8, 15, rng, limit_s=4.1)["slow"]
-    assert found == TreeSamples((0.4,) * 10)
+def test_a_slow_tree_takes_part_in_as_many_rounds_as_its_limit_holds(monkeypatch) -> None:
+    rows = [Slow("slow", [], peer=True), Slow("slower", [], peer=True), Slow("fast", [], peer=True)]
+    rows[1].call_s, rows[2].call_s = 2.0, 1e-3
+    found = {
+        row.backend: row for row in measure(8, [8], 15, rows, lambda *_: None) if "sample" in row.primitive
+    }
+    assert [len(found[row.name].samples) for row in rows] == [6, 1, 15]
+    assert found["slower"].status == "too_noisy"
+    assert "1 samples in the time given, where 5 are the fewest" in found["slower"].reason
 
 
-def test_an_answer_that_takes_too_long_is_not_run(tmp_path: Path) -> None:
+def test_an_answer_that_takes_too_long_is_not_run(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(tree_rows, "FILL_LIMIT_S", 0.2)
     row = row_of("sleeps", f"import time; time.sleep(60)\n{TREE}", tmp_path)
-    assert row.ask({"capacity": 100}, 0.2) == {}
+    first, *_ = measure(100, [32], 15, [row], lambda *_: None)
     assert row.failure == "not run: capacity 100 takes longer than 0.2 s, the benchmark's limit"
-    m = measurement("sample", row, 32, TreeSamples(reason=row.failure), {"capacity": 100})
-    assert m.status == "not_run"
+    assert (first.status, first.reason) == ("not_run", row.failure)
 
 
 def cell(
     native_us: float, peer_us: float, floor_us: float, null_us: float = 0.0, size: int = 256
-) -> list[Row]:
+) -> list[TreeResult]:
     """Rows of one cell, with 30 samples each that vary by 1%."""
 
-    def timed(name: str, time_us: float, peer: bool = False) -> Row:
+    def timed(name: str, time_us: float, peer: bool = False) -> TreeResult:
         seconds = tuple(time_us * 1e-6 * (1 + 0.01 * (7 * i % 30) / 30) for i in range(30))
-        return measurement("sample", TreeRow(name, [], peer), size, TreeSamples(seconds), {"capacity": 1000})
+        return summary_row(
+            TreeResult, seconds, suite="bench-replay", primitive="sum_tree.sample", quantity="time_per_call",
+            backend="native" if name == NULL else name, null=name == NULL, peer=peer, batch_size=size, capacity=1000,
+        )  # fmt: skip
 
     return [
         timed("native", native_us),
@@ -138,12 +145,12 @@ def test_the_verdict_is_against_the_fastest_peer_and_floor(
     peer_us: float, floor_us: float, null_us: float, over_peer: str, over_floor: str
 ) -> None:
     rows = {m.quantity: m for m in judged(cell(2.0, peer_us, floor_us, null_us))}
-    assert rows[PEER_GAIN].details["against"] == "fast"
+    assert rows[PEER_GAIN].against == "fast"
     assert rows[PEER_GAIN].value == pytest.approx(peer_us / 2)
-    assert rows[PEER_GAIN].details["verdict"] == over_peer
-    assert rows[FLOOR_RATIO].details["against"] == "load_independent"
+    assert rows[PEER_GAIN].verdict == over_peer
+    assert rows[FLOOR_RATIO].against == "load_independent"
     assert rows[FLOOR_RATIO].value == pytest.approx(2 / floor_us)
-    assert rows[FLOOR_RATIO].details["verdict"] == over_floor
+    assert rows[FLOOR_RATIO].verdict == over_floor
     assert rows[NULL_RATIO].value == pytest.approx(2 / null_us)
 
 
