@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,7 +29,7 @@ from placerl.harness.cluster.connection import MACHINE, connected, on_loopback
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
+from placerl.harness.core.row import HowTimed, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
@@ -36,12 +37,30 @@ from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.plan import plan as reproduce
 from placerl.harness.plan import tiers
 from placerl.harness.store.cell import Cell
+from placerl.harness.store.rows import BenchResult
 from placerl.harness.store.store import Run, Store
 from placerl.primitives import sum_tree
 
 SUITE = Suite.BENCH_CLUSTER
 CAPACITY, BATCH_SIZE, CALLS = 2**18, 256, 400
 TIER = "quick"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterResult(BenchResult, table="cluster_result"):
+    """How fast a cluster carries out cells, or how a cell's time differs over the cluster.
+
+    Attributes:
+        nodes: number of nodes.
+        cells: number of cells in a round.
+        cell_s: seconds that a cell waits.
+        driver_waiting_share: share of the time in which the process that hands out cells only waits.
+    """
+
+    nodes: int | None = None
+    cells: int | None = None
+    cell_s: float | None = None
+    driver_waiting_share: float | None = None
 
 
 def head_alone(folder: str) -> Any:
@@ -117,10 +136,10 @@ def timing(key: str) -> Cell:
     return Cell(key, 0, measure)
 
 
-def _row(quantity: str, samples: Sequence[float], **details: Any) -> Row:
+def _row(quantity: str, samples: Sequence[float], **columns: Any) -> ClusterResult:
     known = len(samples) >= statistics.FEWEST_SAMPLES
     low, high = statistics.interval(samples) if known else (None, None)
-    return Measurement(
+    return ClusterResult(
         suite=SUITE,
         primitive="cells",
         backend="ray",
@@ -131,11 +150,12 @@ def _row(quantity: str, samples: Sequence[float], **details: Any) -> Row:
         low=low,
         high=high,
         samples=tuple(samples),
-        details=details | {"conditions": conditions()},
+        timed=HowTimed(conditions=conditions()),
+        **columns,
     )
 
 
-def spread(number: int, cells: int, cell_s: float, rounds: int) -> Sequence[Row]:
+def spread(number: int, cells: int, cell_s: float, rounds: int) -> Sequence[ClusterResult]:
     """Measure how fast a number of nodes carries out cells (units of work) that only wait.
 
     Args:
@@ -175,7 +195,7 @@ def spread(number: int, cells: int, cell_s: float, rounds: int) -> Sequence[Row]
     ]
 
 
-def same_numbers(pairs: int) -> Sequence[Row]:
+def same_numbers(pairs: int) -> Sequence[ClusterResult]:
     """Measure the same cell, a unit of work of a run, in this process and over a cluster of one node, in turns.
 
     Args:
@@ -201,9 +221,10 @@ def same_numbers(pairs: int) -> Sequence[Row]:
         raise UserError("command line", "--pairs", pairs, f"at least {statistics.FEWEST_PAIRS}")
     made = []
     for quantity, ratio in (("here_over_cluster", outcome.ratio), ("here_over_here", outcome.null)):
-        details = {"pairs": pairs, "verdict": outcome.verdict, "why_no_verdict": outcome.reason}
-        row = _row(quantity, [ratio.value], **details)
-        made.append(Measurement(**{**vars(row), "low": ratio.low, "high": ratio.high, "samples": ()}))
+        row = _row(
+            quantity, [ratio.value], pairs=pairs, verdict=outcome.verdict, why_no_verdict=outcome.reason
+        )
+        made.append(replace(row, low=ratio.low, high=ratio.high, samples=()))
     return made
 
 
@@ -218,7 +239,7 @@ def _over_the_cluster(store: Store, cell: Cell) -> Sequence[float]:
     return row.samples
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[ClusterResult]) -> str:
     """Return the results of this benchmark as a report in Markdown.
 
     Args:
@@ -233,23 +254,23 @@ def table(rows: Sequence[Row]) -> str:
         "driver waiting",
     )
     cells = []
-    rates = {row.details["nodes"]: row for row in rows if row.quantity == "cells_per_min"}
-    overheads = {row.details["nodes"]: row for row in rows if row.quantity == "overhead_per_cell"}
+    rates = {row.nodes: row for row in rows if row.quantity == "cells_per_min"}
+    overheads = {row.nodes: row for row in rows if row.quantity == "overhead_per_cell"}
     for number, row in rates.items():
         assert row.value is not None
         extra = overheads[number]
         assert extra.value is not None
-        share = row.value / (60 * number / row.details["cell_s"])
+        share = row.value / (60 * (number or 0) / (row.cell_s or 1.0))
         rate, overhead = (
             f"{row.value:,.0f} {_interval(row, 1)}",
             f"{1e3 * extra.value:.1f} ms {_interval(extra, 1e3)}",
         )
-        waiting = f"{row.details['driver_waiting_share']:.0%}"
+        waiting = f"{row.driver_waiting_share:.0%}"
         cells.append([str(number), rate, f"{share:.0%}", overhead, waiting])
     lines += section("Throughput", columns, cells)
     for row in rows:
         if row.quantity.startswith("here_over"):
-            verdict = f": {row.details['verdict']}" if row.quantity == "here_over_cluster" else ""
+            verdict = f": {row.verdict}" if row.quantity == "here_over_cluster" else ""
             lines.append(
                 f"- {row.quantity.replace('_', ' ')}: {row.value:.3f} {_interval(row, 1, 3)}{verdict}"
             )
@@ -274,7 +295,7 @@ def bench(
     pairs: Annotated[
         int, typer.Option("--pairs", min=statistics.FEWEST_PAIRS, help="Pairs of runs of the timed cell.")
     ] = statistics.PAIRS,
-) -> Bench[Row]:
+) -> Bench[ClusterResult]:
     """Measure what it costs to spread a run's work over a Ray cluster, and whether that changes the results."""
 
     def measured(count: int, report: Report) -> Sequence[Row]:
@@ -284,4 +305,4 @@ def bench(
         cell(f"{SUITE}/nodes{count}", partial(measured, count)) for count in numbers("--nodes", machines)
     ]
     same = cell(f"{SUITE}/same", lambda _: same_numbers(pairs))
-    return Bench(SUITE, Row, [*throughput, same], table, selecting=("machines",))
+    return Bench(SUITE, ClusterResult, [*throughput, same], table, selecting=("machines",))

@@ -10,7 +10,7 @@ environment of its trainer (`baselines/pufferlib`), which `--build` creates.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -22,10 +22,10 @@ from placerl.harness.cli.bench.command import Bench, BuildOption, cell, chosen, 
 from placerl.harness.cli.bench.environment_cases import Recording, Stepping
 from placerl.harness.core import simulator_warnings
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
 from placerl.harness.measure.statistics import FEWEST_SAMPLES
+from placerl.harness.store.rows import BenchResult
 from placerl.primitives import environments
 
 SUITE = Suite.BENCH_ENVIRONMENTS
@@ -46,6 +46,19 @@ OTHERS: dict[str, Callable[[str], str]] = {
     "PufferLib": cases_of.pufferlib_reason,
 }
 """Libraries that may be missing, and why each cannot step an environment here; empty if it can."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentResult(BenchResult, table="environment_result"):
+    """The time of some steps of a vector of environments; the batch size is the number of environment steps.
+
+    Attributes:
+        environments: number of environments in the vector.
+        sine: the function by which native environments compute sines.
+    """
+
+    environments: int | None = None
+    sine: str | None = None
 
 
 def stepping_of(id: str, count: int, mujoco_count: int) -> Stepping:
@@ -90,7 +103,7 @@ def environment_steps(name: str, stepping: Stepping) -> int:
     return cases_of.gymnasium_steps(stepping) if name == "Gymnasium" else stepping.environment_steps
 
 
-def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> Sequence[Row]:
+def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> Sequence[EnvironmentResult]:
     """Return the timings of one environment as rows of the store, and a row with the reason if EnvPool cannot run.
 
     Args:
@@ -99,21 +112,22 @@ def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> Sequence[Row]:
     """
     rows = [
         timing.measurement(
-            Measurement,
+            EnvironmentResult,
             suite=SUITE,
             workload=stepping.id,
             primitive="environment.step",
             backend=name,
             device="cpu",
             batch_size=environment_steps(name, stepping),
-            details={"environments": stepping.count, "sine": environments.sine_source()},
+            environments=stepping.count,
+            sine=environments.sine_source(),
         )
         for name, timing in timings.items()
     ]
     for name, reason_of in OTHERS.items():
         if reason := reason_of(stepping.id):
             row = Timing(name, "failed", reason).measurement(
-                Measurement,
+                EnvironmentResult,
                 suite=SUITE,
                 workload=stepping.id,
                 primitive="environment.step",
@@ -125,7 +139,7 @@ def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> Sequence[Row]:
     return rows
 
 
-def rate(row: Row | None) -> tuple[float, float, float] | None:
+def rate(row: EnvironmentResult | None) -> tuple[float, float, float] | None:
     """Return environment steps per second with the bounds of their 95% interval; None if there is no time.
 
     Args:
@@ -170,7 +184,7 @@ def verdict(id: str, rates: Mapping[str, tuple[float, float, float] | None]) -> 
     return text, said if said == "met" else f"{said}: {share:.0%} of the goal{bound}"
 
 
-def _text(row: Row | None) -> str:
+def _text(row: EnvironmentResult | None) -> str:
     found = rate(row)
     if found is None or row is None:
         return "not run" if row is None else row.status.replace("_", " ")
@@ -178,7 +192,7 @@ def _text(row: Row | None) -> str:
     return f"{'~' if row.status == 'too_noisy' else ''}{middle} [{low}, {high}]"
 
 
-def table(rows: Sequence[Row], absent: Sequence[str] = ()) -> str:
+def table(rows: Sequence[EnvironmentResult], absent: Sequence[str] = ()) -> str:
     """Return the results as Markdown: a table with one row per environment, then what failed or could not run.
 
     Args:
@@ -200,7 +214,7 @@ def table(rows: Sequence[Row], absent: Sequence[str] = ()) -> str:
         rates = {name: rate(row) for name, row in found.items()}
         mine, bare = rates.get("native"), rates.get("mj_step alone")
         share = f"{mine[0] / bare[0]:.3f}" if mine and bare else "-"
-        count = str(found["native"].details["environments"])
+        count = str(found["native"].environments)
         cells = [_text(found.get(name)) for name in COLUMNS]
         shown.append([id, count, *cells, share, *verdict(id, rates)])
     said = {"failed": "", "not_run": "not run: "}
@@ -210,7 +224,7 @@ def table(rows: Sequence[Row], absent: Sequence[str] = ()) -> str:
     return "\n".join([*lines, *section("steps per second", columns, shown), *sorted(failures), *gone])
 
 
-def measured(stepping: Stepping, rounds: int, report: Report) -> Sequence[Row]:
+def measured(stepping: Stepping, rounds: int, report: Report) -> Sequence[EnvironmentResult]:
     """Time every implementation of an environment, and return a row for each.
 
     Args:
@@ -236,7 +250,7 @@ def bench(
         int, typer.Option("--mujoco-count", min=1, help="Environments of a vector of MuJoCo's.")
     ] = 16,
     build: BuildOption = False,
-) -> Bench[Row]:
+) -> Bench[EnvironmentResult]:
     """Time steps of native environments, of Gymnasium's and EnvPool's, and of mj_step alone, on one core."""
     names = chosen("--environments", ids, environments.ids())
     able = [id for id in names if not environments.unavailable_reason(id)]
@@ -246,7 +260,7 @@ def bench(
     absent = [id for id in names if id not in able]
     return Bench(
         SUITE,
-        Row,
+        EnvironmentResult,
         cells,
         partial(table, absent=absent),
         selecting=("ids", "build"),

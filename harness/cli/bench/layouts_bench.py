@@ -7,19 +7,20 @@ capacity, trees with each layout sample and update batches in interleaved rounds
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from placerl.harness.cli.bench.command import Bench, cell, joined, numbers, section
+from placerl.harness.cli.bench.command import Bench, cell, joined, numbers, section, shown
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.measure.statistics import FEWEST_SAMPLES, lower_quartile
 from placerl.harness.papers.tree_layouts import TreeLayout, check, priorities
+from placerl.harness.store.rows import BenchResult
 from placerl.primitives.sum_tree import SumTree
 
 SUITE = Suite.BENCH_LAYOUTS
@@ -27,6 +28,17 @@ CAPACITIES = (10**3, 10**4, 10**5, 10**6, 10**7)
 FANOUTS = (2, 4, 8, 16, 32, 64, 128, 256)
 OPERATIONS = ("sample", "update")
 BATCH_SIZE = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayoutResult(BenchResult, table="layout_result"):
+    """The time of a call of a sum tree.
+
+    Attributes:
+        layout: the memory layout: children of a node, and whether their group is aligned.
+    """
+
+    layout: str = ""
 
 
 def cases(operation: str, capacity: int, batch_size: int) -> list[Case[SumTree]]:
@@ -55,7 +67,7 @@ def cases(operation: str, capacity: int, batch_size: int) -> list[Case[SumTree]]
     return [case(fanout, aligned) for fanout in FANOUTS for aligned in (True, False)]
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[LayoutResult]) -> str:
     """Return the results as Markdown: for each operation a table with a row per layout and a column per capacity.
 
     Args:
@@ -63,35 +75,32 @@ def table(rows: Sequence[Row]) -> str:
     """
     lines = ["# Layouts of the native sum tree", ""]
     lines += [
-        f"Microseconds a call of {rows[0].batch_size}, median over the rounds; provenance: measured; ~ too noisy.",
+        f"Microseconds a call of {rows[0].batch_size}, median [95% interval] over the rounds; provenance: measured; "
+        "~ too noisy.",
         "",
     ]
     for primitive in dict.fromkeys(row.primitive for row in rows):
         mine = [row for row in rows if row.primitive == primitive]
-        capacities = list(dict.fromkeys(row.details["capacity"] for row in mine))
-        found = {(row.details["capacity"], row.details["layout"]): row for row in mine}
+        capacities = list(dict.fromkeys(row.capacity or 0 for row in mine))
+        found = {(row.capacity, row.layout): row for row in mine}
         layouts = dict.fromkeys(layout for _, layout in found)
-        cells = [[layout, *(_text(found[size, layout]) for size in capacities)] for layout in layouts]
+        cells = [[layout, *(shown(found[size, layout], 1e6) for size in capacities)] for layout in layouts]
         cells.append(["fastest", *(_fastest([found[size, one] for one in layouts]) for size in capacities)])
         columns = ("layout", *(f"{capacity:,}" for capacity in capacities))
         lines += section(primitive.removeprefix("sum_tree."), columns, cells)
-    failures = {f"- {row.details['layout']}: {row.reason}" for row in rows if row.status == "failed"}
+    failures = {f"- {row.layout}: {row.reason}" for row in rows if row.status == "failed"}
     return "\n".join([*lines, *sorted(failures)])
 
 
-def _fastest(rows: Sequence[Row]) -> str:
+def _fastest(rows: Sequence[LayoutResult]) -> str:
     """Return the fastest layout, by the lower quartile that comparisons use."""
     timed = [row for row in rows if row.samples]
-    return min(timed, key=lambda row: lower_quartile(row.samples)).details["layout"] if timed else "none"
+    return min(timed, key=lambda row: lower_quartile(row.samples)).layout if timed else "none"
 
 
-def _text(row: Row) -> str:
-    if row.value is None:
-        return row.status
-    return f"{'~' if row.status == 'too_noisy' else ''}{row.value * 1e6:.3g}"
-
-
-def ablation(operation: str, capacity: int, batch_size: int, rounds: int, report: Report) -> Sequence[Row]:
+def ablation(
+    operation: str, capacity: int, batch_size: int, rounds: int, report: Report
+) -> Sequence[LayoutResult]:
     """Time one operation of sum trees with every memory layout (fanout and alignment of node groups).
 
     Args:
@@ -106,13 +115,14 @@ def ablation(operation: str, capacity: int, batch_size: int, rounds: int, report
     )
     return [
         timing.measurement(
-            Measurement,
+            LayoutResult,
             suite=SUITE,
             primitive=f"sum_tree.{operation}",
             backend="native",
             device="cpu",
             batch_size=batch_size,
-            details={"capacity": capacity, "layout": timing.name},
+            capacity=capacity,
+            layout=timing.name,
         )
         for timing in found.values()
     ]
@@ -124,11 +134,11 @@ def bench(
         CAPACITIES
     ),
     batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Items of a call.")] = BATCH_SIZE,
-) -> Bench[Row]:
+) -> Bench[LayoutResult]:
     """Time the native sum tree with different fanouts, with and without aligned node groups (PAL VI-H)."""
     cells = [
         cell(f"{SUITE}/{operation}/{capacity}", partial(ablation, operation, capacity, batch_size, rounds))
         for operation in OPERATIONS
         for capacity in numbers("--capacities", capacities)
     ]
-    return Bench(SUITE, Row, cells, table, selecting=("capacities",))
+    return Bench(SUITE, LayoutResult, cells, table, selecting=("capacities",))

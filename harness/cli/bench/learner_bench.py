@@ -25,7 +25,7 @@ TD errors of the sides in this process are checked against the definition in flo
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -36,13 +36,13 @@ from placerl.harness.cli.bench.learner.limits import Limits, limits
 from placerl.harness.cli.bench.learner.sides import BFLOAT_16, NATIVE, NATIVE_ALONE, NULL, PYTORCH, sides
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.protocol import Protocol, Timing, measure
 from placerl.harness.measure.rows import paired
 from placerl.harness.pieces.learners import TrainedStart, bfloat16_products
 from placerl.harness.profile.cases.trained import train
+from placerl.harness.store.rows import BenchResult
 from placerl.primitives import _native
 from placerl.primitives.quantization.precision import BFLOAT_16 as BFLOAT16_PRODUCTS
 
@@ -56,6 +56,36 @@ CELL_BUDGET_S = 150.0
 """Seconds, with compilation, after which a cell gets no further round. If a step takes half a second, fewer than 45
 rounds fit.
 """
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerResult(BenchResult, table="learner_result"):
+    """The time of a gradient step, or of an update of many, of one learner, the side.
+
+    Attributes:
+        cell: the configuration.
+        cell_threads: threads of PyTorch, the native learner and the other systems; the side itself may have one.
+        gradient_steps_per_call, flops_per_call: gradient steps of a timed call, and arithmetic of its products.
+        settings: fields of the workload that are changed.
+        peak_gflops_per_core: peak arithmetic of a core in the side's precision, GFLOP/s; 0 if unknown.
+        bfloat16_gflops_per_core: that in bfloat16.
+        share_of_peak: rate of the products as a fraction of the peak of the cores that the side uses.
+        trained_steps: gradient steps of a training before the timed ones.
+        limits: what the native learner's time is spent on.
+        verdicts: how the native learner compares with others.
+    """
+
+    cell: str = ""
+    cell_threads: int = 1
+    gradient_steps_per_call: int | None = None
+    flops_per_call: float | None = None
+    settings: Mapping[str, Any] | None = None
+    peak_gflops_per_core: float = 0.0
+    bfloat16_gflops_per_core: float = 0.0
+    share_of_peak: float | None = None
+    trained_steps: int = 0
+    limits: str = ""
+    verdicts: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -85,10 +115,10 @@ class Result:
     """
 
     cell: LearnerCell
-    rows: Mapping[str, Row]
+    rows: Mapping[str, LearnerResult]
 
     @classmethod
-    def each(cls, cells: Sequence[LearnerCell], rows: Sequence[Row]) -> Iterator["Result"]:
+    def each(cls, cells: Sequence[LearnerCell], rows: Sequence[LearnerResult]) -> Iterator["Result"]:
         """Yield the results that rows hold, by number of threads and configuration.
 
         Args:
@@ -96,15 +126,15 @@ class Result:
             rows: the rows of all of them, one configuration and number of threads after the other.
         """
         by_name = {cell.name: cell for cell in cells}
-        groups: dict[tuple[str, int], dict[str, Row]] = {}
+        groups: dict[tuple[str, int], dict[str, LearnerResult]] = {}
         for row in rows:
-            groups.setdefault((row.details["cell"], row.details["cell_threads"]), {})[row.backend] = row
+            groups.setdefault((row.cell, row.cell_threads), {})[row.backend] = row
         return (cls(by_name[name], found) for (name, _), found in groups.items())
 
     @property
     def threads(self) -> int:
         """Return the number of threads of PyTorch, the native learner and the other systems."""
-        return int(next(iter(self.rows.values())).details["cell_threads"])
+        return next(iter(self.rows.values())).cell_threads
 
     @property
     def best_pytorch(self) -> str | None:
@@ -166,10 +196,10 @@ class Result:
         native = self.rows.get(NATIVE)
         if found is None or native is None or native.value is None:
             return "native was not timed"
-        peak_gflops = native.details["threads"] * native.details["peak_gflops_per_core"]
+        peak_gflops = (native.threads or 1) * native.peak_gflops_per_core
         text = found.note(native.value / self.cell.steps, peak_gflops)
         best = self.best_pytorch
-        if best and (share := self.rows[best].details.get("share_of_peak")):
+        if best and (share := self.rows[best].share_of_peak):
             text += f"; the products' arithmetic alone would, at the peak of as many cores, be {1 / share:.2f}x {best}"
         return text
 
@@ -181,7 +211,7 @@ def rows_of(
     peaks: Peaks,
     found: Limits | None,
     trained_steps: int = 0,
-) -> Sequence[Row]:
+) -> Sequence[LearnerResult]:
     """Return the timings of one configuration as rows of the store (measurements), one per learner.
 
     The row of the native learner also says what the comparisons and the profile of its operations show.
@@ -194,37 +224,34 @@ def rows_of(
         found: what limits the native learner; None if it was not timed.
         trained_steps: gradient steps that the training took whose state the learners start from; 0: a fresh state.
     """
-    rows: dict[str, Measurement] = {}
+    rows: dict[str, LearnerResult] = {}
     for side, timing in timings.items():
         own_threads, peak_gflops = 1 if side == NATIVE_ALONE else threads, peaks.of(side)
-        details: dict[str, object] = {
-            "cell": cell.name,
-            "cell_threads": threads,
-            "threads": own_threads,
-            "gradient_steps_per_call": cell.steps,
-            "flops_per_call": cell.flops,
-            "settings": dict(cell.settings),
-            "peak_gflops_per_core": peak_gflops,
-            "bfloat16_gflops_per_core": peaks.bfloat16,
-            "trained_steps": trained_steps,
-        }
+        share = None
         if timing.median_s is not None and peak_gflops:
-            # The rate of the matrix products as a fraction of the peak of the cores that the learner uses.
-            details["share_of_peak"] = cell.flops / timing.median_s / (own_threads * peak_gflops * 1e9)
+            share = cell.flops / timing.median_s / (own_threads * peak_gflops * 1e9)
         rows[side] = timing.measurement(
-            Measurement,
+            LearnerResult,
             suite=SUITE,
             workload=cell.workload,
             primitive=f"learner.{cell.unit}",
             backend=side,
             device="cpu",
             batch_size=cell.batch_size,
-            details=details,
+            threads=own_threads,
+            cell=cell.name,
+            cell_threads=threads,
+            gradient_steps_per_call=cell.steps,
+            flops_per_call=cell.flops,
+            settings=dict(cell.settings),
+            peak_gflops_per_core=peak_gflops,
+            bfloat16_gflops_per_core=peaks.bfloat16,
+            share_of_peak=share,
+            trained_steps=trained_steps,
         )
     if NATIVE in rows:
-        result, native = Result(cell, rows), rows[NATIVE]
-        more = {"verdicts": result.verdicts(), "limits": result.note(found)}
-        rows[NATIVE] = replace(native, details={**native.details, **more})
+        result = Result(cell, rows)
+        rows[NATIVE] = replace(rows[NATIVE], verdicts=result.verdicts(), limits=result.note(found))
     return list(rows.values())
 
 
@@ -236,7 +263,7 @@ def run_cell(
     compiled: bool,
     peaks: Peaks,
     trained_steps: int = 0,
-) -> Sequence[Row]:
+) -> Sequence[LearnerResult]:
     """Time all learners in one configuration, and return a row for each.
 
     Args:
@@ -281,7 +308,7 @@ def trained(cell: LearnerCell, steps: int) -> TrainedStart:
     return train(cell.item, steps, cell.batch_size)
 
 
-def table(learner_cells: Sequence[LearnerCell], rows: Sequence[Row]) -> str:
+def table(learner_cells: Sequence[LearnerCell], rows: Sequence[LearnerResult]) -> str:
     """Return the results as Markdown: a table for each number of threads, then the native learner's speedups.
 
     Args:
@@ -299,16 +326,16 @@ def table(learner_cells: Sequence[LearnerCell], rows: Sequence[Row]) -> str:
         for result in chosen:
             lines += [f"- {result.cell.name}: {'; '.join(result.verdicts()) or 'no verdict'}."]
             native = result.rows.get(NATIVE)
-            lines += [f"  - {native.details['limits'] if native else 'native was not timed'}."]
-            if steps := next(iter(result.rows.values())).details["trained_steps"]:
+            lines += [f"  - {native.limits if native else 'native was not timed'}."]
+            if steps := next(iter(result.rows.values())).trained_steps:
                 lines += [f"  - Timed after {steps:,} gradient steps of a real training."]
         lines += [""]
     return "\n".join(lines)
 
 
-def _roofs(row: Row) -> str:
+def _roofs(row: LearnerResult) -> str:
     """Return the peak of a core in each precision, and how this processor multiplies in bfloat16."""
-    float32, bfloat16 = (row.details[f"{name}_per_core"] for name in ("peak_gflops", "bfloat16_gflops"))
+    float32, bfloat16 = row.peak_gflops_per_core, row.bfloat16_gflops_per_core
     rounded = f"{bfloat16:.4g} GFLOP/s" if bfloat16 else "unknown"
     return f"Peak of one core: float32 {float32:.4g} GFLOP/s, bfloat16 ({bfloat16_products()}) {rounded}"
 
@@ -329,7 +356,7 @@ def _cells(result: Result, side: str) -> list[str]:
     if row.low is not None and row.high is not None:
         spread = f" [{row.low * 1e6:.4g}, {row.high * 1e6:.4g}]"
     noisy = " (too noisy)" if row.status == "too_noisy" else ""
-    share = row.details.get("share_of_peak")
+    share = row.share_of_peak
     shown = f"{row.value * 1e6:.4g}{spread}{noisy}"
     rate = f"{1 / row.value:.4g}"
     return [result.cell.name, side, shown, rate, against, "" if share is None else f"{share:.1%}"]
@@ -376,7 +403,7 @@ def bench(
         ),
     ] = 0,
     build: BuildOption = False,
-) -> Bench[Row]:
+) -> Bench[LearnerResult]:
     """Time gradient steps of every learner, next to PyTorch at its best, Stable-Baselines3 and RLtools."""
     chosen = [one for one in CELLS if only in one.name]
     if not chosen:
@@ -389,7 +416,7 @@ def bench(
         float32 = peak_gflops or _native.learner.peak_gflops()
         return Peaks(float32, _native.learner.peak_gflops(products=BFLOAT16_PRODUCTS))
 
-    def measured(one: LearnerCell, count: int, report: Report) -> Sequence[Row]:
+    def measured(one: LearnerCell, count: int, report: Report) -> Sequence[LearnerResult]:
         compiled = not no_compile
         return run_cell(one, count, rounds, compiled=compiled, peaks=peaks(), trained_steps=trained_steps)
 
@@ -400,7 +427,7 @@ def bench(
     ]
     return Bench(
         SUITE,
-        Row,
+        LearnerResult,
         cells,
         partial(table, chosen),
         selecting=("threads", "only", "build"),

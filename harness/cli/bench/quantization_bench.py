@@ -21,6 +21,7 @@ format is compared bit by bit with the NumPy reference.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
@@ -30,7 +31,6 @@ import typer
 from placerl.harness import workloads
 from placerl.harness.cli.bench.command import Bench, cell, section
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.protocol import Case, Protocol, measure
@@ -38,6 +38,7 @@ from placerl.harness.measure.rows import paired
 from placerl.harness.measure.statistics import Comparison
 from placerl.harness.papers.fix.training import FIXED_32, FLOAT, described, make_learner
 from placerl.harness.pieces.learners import expect_td_errors, expected_td_errors, random_batch
+from placerl.harness.store.rows import BenchResult
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives import _native, learner
@@ -63,6 +64,27 @@ FORMATS: dict[str, Precision | None] = {
 TARGETS = {FIXED_32: 0.4, ACTIVATIONS: 1.5, PRODUCTS: 1.5}
 """Required speedup over float32."""
 PROFILE_STEPS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatResult(BenchResult, table="format_result"):
+    """The time of a gradient step in a number format, the side.
+
+    Attributes:
+        side: name of the format.
+        formats: the format in words, by kind of number.
+        multiply_accumulates: those of a step, by type of operands.
+        least_s: least seconds in which one core can do them.
+        peaks_gmacs: what one core can do of them, 10^9 per second, by type of operands.
+        profile_s: in fixed point, seconds of a step by kind of operation.
+    """
+
+    side: str = ""
+    formats: Mapping[str, Any] | None = None
+    multiply_accumulates: Mapping[str, int] | None = None
+    least_s: float | None = None
+    peaks_gmacs: Mapping[str, float] | None = None
+    profile_s: Mapping[str, float] | None = None
 
 
 def peaks_gmacs() -> dict[str, float]:
@@ -172,10 +194,8 @@ def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
     return [*(case(name, formats) for name, formats in FORMATS.items()), case(NULL, None)]
 
 
-def times(batch_size: int, rounds: int, report: Report) -> Sequence[Row]:
+def times(batch_size: int, rounds: int, report: Report) -> Sequence[FormatResult]:
     """Time a gradient step in every number format, and return a row for each.
-
-    The rows' details hold the counted multiply-accumulates, and for fixed point the time by kind of operation.
 
     Args:
         rounds: samples of each format.
@@ -190,27 +210,24 @@ def times(batch_size: int, rounds: int, report: Report) -> Sequence[Row]:
     rows = []
     for name, timing in timings.items():
         side = FLOAT if name == NULL else name
-        details: dict[str, Any] = {
-            "side": side,
-            "null": name == NULL,
-            "formats": described(FORMATS[side]),
-            "multiply_accumulates": counts[side],
-            "least_s": least_s(counts[side], peaks),
-            "peaks_gmacs": peaks,
-            "threads": 1,
-        }
-        if FORMATS[side] is not None:
-            details["profile_s"] = profile(item, FORMATS[side], batch_size)
+        formats = FORMATS[side]
         rows.append(
             timing.measurement(
-                Measurement,
+                FormatResult,
                 suite=SUITE,
                 workload=WORKLOAD,
                 primitive="learner.step",
                 backend=f"native, {name}",
                 device="cpu",
                 batch_size=batch_size,
-                details=details,
+                side=side,
+                null=name == NULL,
+                threads=1,
+                formats=described(formats),
+                multiply_accumulates=counts[side],
+                least_s=least_s(counts[side], peaks),
+                peaks_gmacs=peaks,
+                profile_s=None if formats is None else profile(item, formats, batch_size),
             )
         )
     return rows
@@ -235,7 +252,7 @@ def profile(item: Workload, formats: Precision | None, batch_size: int) -> dict[
     return dict(total)
 
 
-def compared(rows: Sequence[Row], side: str) -> Comparison:
+def compared(rows: Sequence[FormatResult], side: str) -> Comparison:
     """Compare the time of float32 (A) with that of another number format (B).
 
     Args:
@@ -246,11 +263,11 @@ def compared(rows: Sequence[Row], side: str) -> Comparison:
         The ratio of the times with its interval, and the verdict. Float32 was timed twice; the difference of its two
         timings shows the noise.
     """
-    found = {(row.details["side"], row.details["null"]): row for row in rows}
+    found = {(row.side, row.null): row for row in rows}
     return statistics.compare(*paired(found[FLOAT, False], found[side, False], found[FLOAT, True]))
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[FormatResult]) -> str:
     """Return the results as Markdown: a table with one line per number format, then notes on missed targets.
 
     A line has the time, the speedup over float32, and the least time that the arithmetic alone needs. A note says what
@@ -259,7 +276,7 @@ def table(rows: Sequence[Row]) -> str:
     Args:
         rows: the measurements that `times` returned.
     """
-    by_side = {row.details["side"]: row for row in rows if not row.details["null"]}
+    by_side = {row.side: row for row in rows if not row.null}
     first = by_side[FLOAT]
     lines = [
         f"# Gradient steps in fixed point: {WORKLOAD}, B={first.batch_size}, one thread",
@@ -277,7 +294,6 @@ def table(rows: Sequence[Row]) -> str:
         if row.value is None:
             cells.append([side, f"{row.status}: {row.reason}", "", "", "", ""])
             continue
-        details = row.details
         gain, target = "1", ""
         if side != FLOAT:
             outcome = compared(rows, side)
@@ -293,8 +309,8 @@ def table(rows: Sequence[Row]) -> str:
                 if not met:
                     notes.append(_note(side, row))
         noisy = "~" if row.status == "too_noisy" else ""
-        limit_s = details["least_s"]
-        peak = f"{limit_s * 1e3:.2f} ms, {first.details['least_s'] / limit_s:.2f}x"
+        limit_s = row.least_s or 0.0
+        peak = f"{limit_s * 1e3:.2f} ms, {(first.least_s or 0.0) / limit_s:.2f}x"
         share = f"{limit_s / row.value:.0%}"
         cells.append([side, f"{noisy}{row.value * 1e3:.2f} ms", gain, target, peak, share])
     lines += section("Sides", columns, cells)
@@ -304,17 +320,17 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join([*lines, "", *notes, ""])
 
 
-def _note(side: str, row: Row) -> str:
+def _note(side: str, row: FormatResult) -> str:
     """Return where the time of a side goes that does not meet its target."""
-    details, profiled = row.details, row.details["profile_s"]
+    profiled, counts, least = row.profile_s or {}, row.multiply_accumulates or {}, row.least_s or 0.0
     parts = ", ".join(f"{kind} {seconds * 1e3:.2f} ms" for kind, seconds in profiled.items())
-    narrow, wide = (details["multiply_accumulates"][kind] / 1e6 for kind in ("int16", "int32"))
+    narrow, wide = (counts[kind] / 1e6 for kind in ("int16", "int32"))
     products_s, nodes_s = profiled.get("matmul", 0.0), sum(profiled.values())
-    around_s, between_s = products_s - details["least_s"], (row.value or nodes_s) - nodes_s
+    around_s, between_s = products_s - least, (row.value or nodes_s) - nodes_s
     return (
         f"- {side}: {parts} (least of {PROFILE_STEPS} steps, node by node); {between_s * 1e3:.2f} ms of the step are "
         f"no node's. Its products are {narrow:.0f} million 16-bit and {wide:.0f} million 32-bit multiply-accumulates, "
-        f"{details['least_s'] * 1e3:.2f} ms at the peak; {around_s * 1e3:.2f} ms of them are codes and packing before, "
+        f"{least * 1e3:.2f} ms at the peak; {around_s * 1e3:.2f} ms of them are codes and packing before, "
         "rounding, bias and ReLU after, and what the sums take to be moved on."
     )
 
@@ -326,7 +342,7 @@ def bench(
     rounds: Annotated[
         int, typer.Option("--rounds", min=statistics.FEWEST_PAIRS, help="Samples of each side.")
     ] = statistics.PAIRS,
-) -> Bench[Row]:
+) -> Bench[FormatResult]:
     """Time gradient steps in float32, and in 32-bit and 16-bit fixed point (FIX V-C, VI)."""
     cells = [cell(f"{SUITE}/{batch_size}", partial(times, batch_size, rounds))]
-    return Bench(SUITE, Row, cells, table, selecting=("batch_size",))
+    return Bench(SUITE, FormatResult, cells, table, selecting=("batch_size",))

@@ -11,7 +11,7 @@ cell and the bandwidth of a link.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +24,7 @@ from placerl.harness.cluster.scale import Service, Simulated, saturation, simula
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 
@@ -36,7 +36,30 @@ MAPPING = "native-native-cpu"
 BROADCASTS = {"direct": False, "tree": True}
 
 
-def simulate(service: Service, nodes: Sequence[int], shards: Sequence[int], report: Report) -> Sequence[Row]:
+@dataclass(frozen=True, kw_only=True)
+class ScaleResult(Row, table="scale_result"):
+    """A rate of a simulated cluster, the fraction of the time in which a part is busy, or the nodes that saturate it.
+
+    Attributes:
+        nodes: number of nodes.
+        use: "cells" or "training".
+        part: the part that some nodes saturate.
+        shards: number of parts of the replay.
+        broadcast: how the weights are sent: "direct" or "tree".
+        service: how long a request to each part takes.
+    """
+
+    nodes: int | None = None
+    use: str | None = None
+    part: str | None = None
+    shards: int | None = None
+    broadcast: str | None = None
+    service: dict[str, float] | None = None
+
+
+def simulate(
+    service: Service, nodes: Sequence[int], shards: Sequence[int], report: Report
+) -> Sequence[ScaleResult]:
     """Simulate clusters with several numbers of nodes, for two uses: measuring a run, and training.
 
     A run consists of cells, units of work that the nodes carry out.
@@ -50,7 +73,7 @@ def simulate(service: Service, nodes: Sequence[int], shards: Sequence[int], repo
         Rows of suite "scale": for each number of nodes the rates, and for each part the fraction of the time in which
         it is busy; and the number of nodes from which each part is saturated.
     """
-    rows: list[Row] = []
+    rows: list[ScaleResult] = []
     total = len(nodes) * (1 + len(shards) * len(BROADCASTS))
 
     def add(found: Simulated, **which: Any) -> None:
@@ -79,35 +102,36 @@ def _row(
     service: Service,
     provenance: Provenance = Provenance.SIMULATED,
     **which: Any,
-) -> Row:
-    return Measurement(
+) -> ScaleResult:
+    return ScaleResult(
         suite=SUITE,
         primitive="cluster",
         quantity=quantity,
         provenance=provenance,
         value=value,
-        details=which | {"service": asdict(service)},
+        service=asdict(service),
+        **which,
     )
 
 
-def _of(rows: Sequence[Row], quantity: str, **which: Any) -> dict[int, float]:
+def _of(rows: Sequence[ScaleResult], quantity: str, **which: Any) -> dict[int, float]:
     """Return values by nodes."""
     return {
-        row.details["nodes"]: row.value or 0.0
+        row.nodes or 0: row.value or 0.0
         for row in rows
-        if row.quantity == quantity and all(row.details.get(name) == is_ for name, is_ in which.items())
+        if row.quantity == quantity and all(getattr(row, name) == is_ for name, is_ in which.items())
     }
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[ScaleResult]) -> str:
     """Return the results as Markdown: the inputs, the rates by nodes, and the nodes that saturate each part.
 
     Args:
         rows: the measurements that `simulate` returned.
     """
-    service = rows[0].details["service"]
+    service = rows[0].service or {}
     nodes = list(_of(rows, "cells_per_s", use="cells"))
-    shards = sorted({row.details["shards"] for row in rows if "shards" in row.details})
+    shards = sorted({row.shards for row in rows if row.shards is not None})
     lines = ["# One to many nodes, simulated", ""]
     lines += ["Service times measured on this machine; `cell_s` and `link_bytes_per_s` are chosen:", ""]
     lines += [f"- {name}: {value:.4g}" for name, value in service.items()]
@@ -129,7 +153,7 @@ def table(rows: Sequence[Row]) -> str:
     cells = []
     limits = [row for row in rows if row.quantity == "saturating_nodes"]
     for row in limits:
-        part, parts = row.details["part"], row.details["shards"]
+        part, parts = row.part or "", row.shards
         if part == "shards" or parts == shards[0]:
             cells.append([part, str(parts) if part == "shards" else "any", f"{row.value:,.0f}"])
     title = "From how many nodes on a part has no time left (modelled)"
@@ -139,14 +163,14 @@ def table(rows: Sequence[Row]) -> str:
 _WORDS = {"direct": "from the learner's machine to each actor", "tree": "from actor to actor, in a tree"}
 
 
-def _training(rows: Sequence[Row], nodes: int, shards: int, broadcast: str) -> str:
+def _training(rows: Sequence[ScaleResult], nodes: int, shards: int, broadcast: str) -> str:
     which: dict[str, Any] = {"use": "training", "shards": shards, "broadcast": broadcast}
     names = ("environment_steps_per_s", "gradient_steps_per_s", "shards_busy", "link_busy")
     steps, gradients, held, link = (_of(rows, name, **which)[nodes] for name in names)
     return f"{steps:,.0f} / {gradients:,.0f} ({held:.0%}, {link:.0%})"
 
 
-def plot(rows: Sequence[Row], folder: Path) -> None:
+def plot(rows: Sequence[ScaleResult], folder: Path) -> None:
     """Plot the simulated rates over the number of nodes, with the modelled limits, in `scale.svg`.
 
     One plot is for clusters that measure the cells (units of work) of a run, one for clusters that train.
@@ -162,16 +186,16 @@ def plot(rows: Sequence[Row], folder: Path) -> None:
     cells = {number: 60 * rate for number, rate in _of(rows, "cells_per_s", use="cells").items()}
     left.loglog(list(cells), list(cells.values()), "o-", label="simulated")
     limits = [row for row in rows if row.quantity == "saturating_nodes"]
-    writer = next(row for row in limits if row.details["part"] == "writer")
+    writer = next(row for row in limits if row.part == "writer")
     left.axvline(writer.value or 0, linestyle="--", color="grey", label="writer saturates (modelled)")
     left.set(xlabel="machines", ylabel="cells / min", title="Cells: one writer")
-    for number, row in enumerate(row for row in limits if row.details["part"] == "shards"):
-        parts = row.details["shards"]
+    for number, row in enumerate(row for row in limits if row.part == "shards"):
+        parts = row.shards
         for broadcast, style in (("direct", "o-"), ("tree", "s:")):
             found = _of(rows, "environment_steps_per_s", use="training", shards=parts, broadcast=broadcast)
             label = f"{parts} shards, weights {broadcast} (simulated)"
             right.loglog(list(found), list(found.values()), style, color=f"C{number}", label=label)
-    link = next(row for row in limits if row.details["part"] == "link")
+    link = next(row for row in limits if row.part == "link")
     right.axvline(link.value or 0, linestyle="--", color="grey", label="link saturates (modelled)")
     right.set(xlabel="actors", ylabel="environment steps / s", title="Training: shards and broadcast")
     for axes in (left, right):
@@ -195,7 +219,7 @@ def bench(
     link_bytes_per_s: Annotated[
         float, typer.Option("--link-bytes-per-s", help="Bandwidth of a machine's link.")
     ] = service_times.TEN_GBIT_BYTES_PER_S,
-) -> Bench[Row]:
+) -> Bench[ScaleResult]:
     """Simulate clusters of 1 to 10,000 nodes, from times measured here, and write a table and a plot."""
     nodes, parts = numbers("--nodes", machines), numbers("--shards", shards)
     for option, given in (("--cell-s", cell_s), ("--link-bytes-per-s", link_bytes_per_s)):
@@ -203,9 +227,9 @@ def bench(
             raise UserError("command line", option, given, "more than 0")
     item, placed = workloads.load(workload), Mapping.parse(mapping)
 
-    def measure(report: Report) -> Sequence[Row]:
+    def measure(report: Report) -> Sequence[ScaleResult]:
         service = service_times.measure(item, placed, cell_s, link_bytes_per_s)
         return simulate(service, nodes, parts, report)
 
     cells = [cell(f"{SUITE}/{item.name}/{placed}", measure)]
-    return Bench(SUITE, Row, cells, table, selecting=("workload", "mapping"), draw=plot)
+    return Bench(SUITE, ScaleResult, cells, table, selecting=("workload", "mapping"), draw=plot)

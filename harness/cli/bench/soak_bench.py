@@ -22,7 +22,7 @@ from placerl.harness import workloads
 from placerl.harness.cli.bench.command import Bench, cell, section
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
+from placerl.harness.core.row import HowTimed, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Mapping
@@ -55,6 +55,21 @@ class Reading:
     resident_bytes: int
     descriptors: int
     threads: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoakResult(Row, table="soak_result", where="mapping"):
+    """A quantity of the process over a long training.
+
+    Attributes:
+        mapping: where the training runs.
+        fusion: which parts of a training step run as one call.
+        not_flat: for each quantity that got worse, how it changed.
+    """
+
+    mapping: str = ""
+    fusion: str = ""
+    not_flat: dict[str, str] | None = None
 
 
 def readings(fusion: Fusion, seconds: float, report: Report) -> Iterator[Reading]:
@@ -125,34 +140,35 @@ def verdicts(found: Sequence[Reading]) -> dict[str, str]:
     return said
 
 
-def rows_of(fusion: Fusion, found: Sequence[Reading]) -> Sequence[Row]:
+def rows_of(fusion: Fusion, found: Sequence[Reading]) -> Sequence[SoakResult]:
     """Return the readings as rows of suite "soak", one per quantity.
 
     Args:
         fusion: which parts of a training step ran as one call.
-        found: the readings, in order. `details["not_flat"]` of each row holds what `verdicts` returns for them.
+        found: the readings, in order. `not_flat` of each row holds what `verdicts` returns for them.
     """
     said, made = verdicts(found), []
     for quantity in (field.name for field in fields(Reading)):
         samples = tuple(float(asdict(reading)[quantity]) for reading in found)
         made.append(
-            Measurement(
+            SoakResult(
                 suite=SOAK,
                 workload=WORKLOAD,
                 primitive="training",
-                backend="placerl",
-                device=str(MAPPING),
+                mapping=str(MAPPING),
+                fusion=str(fusion),
+                not_flat=said,
                 quantity=quantity,
                 provenance=Provenance.MEASURED,
                 value=float(np.median(samples)),
                 samples=samples,
-                details={"fusion": str(fusion), "not_flat": said, "conditions": conditions()},
+                timed=HowTimed(conditions=conditions()),
             )
         )
     return made
 
 
-def soak(fusion: Fusion, seconds: float, report: Report) -> Sequence[Row]:
+def soak(fusion: Fusion, seconds: float, report: Report) -> Sequence[SoakResult]:
     """Train for some seconds, and return the readings as rows (`rows_of`).
 
     Args:
@@ -162,34 +178,34 @@ def soak(fusion: Fusion, seconds: float, report: Report) -> Sequence[Row]:
     return rows_of(fusion, list(readings(fusion, seconds, report)))
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[SoakResult]) -> str:
     """Return the results as Markdown: each quantity in the first and the last quarter, then what is not flat.
 
     Args:
         rows: the rows of `soak`.
     """
     cells = []
-    for fusion in dict.fromkeys(row.details["fusion"] for row in rows):
-        mine = [row for row in rows if row.details["fusion"] == fusion]
+    for fusion in dict.fromkeys(row.fusion for row in rows):
+        mine = [row for row in rows if row.fusion == fusion]
         for row in mine:
             quarter = len(row.samples) // 4
             first, last = np.median(row.samples[:quarter]), np.median(row.samples[-quarter:])
             cells.append(
                 [f"fusion {fusion}: {row.quantity} ({row.unit})", f"{first:,.0f}", f"{last:,.0f}", ""]
             )
-        changed = mine[0].details["not_flat"]
+        changed = mine[0].not_flat or {}
         cells += [[f"fusion {fusion}: **{name}**", "", "", text] for name, text in changed.items()]
     columns = ("quantity", "first quarter, median", "last quarter, median", "not flat")
     return "\n".join(section("Training for a long time", columns, cells))
 
 
-def not_flat(rows: Sequence[Row]) -> list[str]:
+def not_flat(rows: Sequence[SoakResult]) -> list[str]:
     """Return a line for each quantity that did not stay the same.
 
     Args:
         rows: the rows of `soak`.
     """
-    told = {row.details["fusion"]: row.details["not_flat"] for row in rows}
+    told = {row.fusion: row.not_flat or {} for row in rows}
     return [
         f"fusion {fusion}: {name} {text}" for fusion, found in told.items() for name, text in found.items()
     ]
@@ -197,7 +213,7 @@ def not_flat(rows: Sequence[Row]) -> list[str]:
 
 def bench(
     minutes: Annotated[float, typer.Option("--minutes", min=2, help="Minutes in total.")] = 60,
-) -> Bench[Row]:
+) -> Bench[SoakResult]:
     """Train for a long time, and check that memory, open files, threads and throughput stay the same.
 
     Exit status 1 if one of them does not.
@@ -207,4 +223,4 @@ def bench(
         cell(f"{SOAK}/{fusion}/{minutes:g}", partial(soak, fusion, seconds), seconds)
         for fusion in (Fusion.STEP, Fusion.NONE)
     ]
-    return Bench(SOAK, Row, cells, table, selecting=("minutes",), wrong=not_flat)
+    return Bench(SOAK, SoakResult, cells, table, selecting=("minutes",), wrong=not_flat)

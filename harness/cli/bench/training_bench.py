@@ -29,12 +29,11 @@ from placerl.harness.compare.equal_steps import FASTER, NOT_COMPARED, StepExtent
 from placerl.harness.compare.parts import OurSide
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Row
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import tiers
 from placerl.harness.runtime.resolve import NATIVE_MAPPING
 from placerl.harness.store.cell import Cell
-from placerl.harness.store.rows import ComparisonResult
+from placerl.harness.store.rows import ComparisonResult as Result
 from placerl.harness.store.store import Run
 from placerl.harness.workloads import Workload
 from placerl.primitives import _native
@@ -206,7 +205,7 @@ def measure(
     report: Report,
     *,
     flushed: bool = False,
-) -> Sequence[Row]:
+) -> Sequence[Result]:
     """Time this project and other libraries on a workload in the same rounds, and compare what they learn.
 
     Args:
@@ -245,7 +244,7 @@ def our_side(item: workloads.Workload, mapping: Mapping, native_environments: bo
     return OurSide(native_environments=native_environments)
 
 
-def judged(cell: TrainingCell, rows: Sequence[Row]) -> str:
+def judged(cell: TrainingCell, rows: Sequence[Result]) -> str:
     """Return the goal of a workload, and whether this project meets it, as text.
 
     A rate meets the goal if its whole interval is at or above it, and misses it if the whole interval is below it; so
@@ -260,9 +259,9 @@ def judged(cell: TrainingCell, rows: Sequence[Row]) -> str:
     if cell.level_with:
         ratio = next((row for row in _ratios(rows) if _name(row) == cell.level_with), None)
         return f"{cell.goal}: {_level(ratio)}"
-    ours = next((row for row in rows if row.details["part"] == "ours" and row.value is not None), None)
+    ours = next((row for row in rows if row.part == "ours" and row.value is not None), None)
     if cell.alone:
-        share = next((row for row in rows if row.details["part"] == f"ours, {cell.alone}, of the time"), None)
+        share = next((row for row in rows if row.part == f"ours, {cell.alone}, of the time"), None)
         return (
             f"{cell.goal}: {_against(share, cell.at_least, share.value if share else None, ' of the time')}"
         )
@@ -276,16 +275,16 @@ _LEVEL = {FASTER: "met", NOT_COMPARED: "met in throughput", "slower": "missed"}
 """What verdicts of a comparison say about the goal to be level; the others leave it open."""
 
 
-def _level(row: Row | None) -> str:
+def _level(row: Result | None) -> str:
     """Return a ratio of throughputs, and what the verdict of its comparison says about being level."""
     if row is None:
         return NOT_TIMED
-    verdict = str(row.details["verdict"])
+    verdict = str(row.verdict)
     said = f"{_LEVEL[verdict]} ({verdict})" if verdict in _LEVEL else verdict
     return f"{row.value:,.4g}x its throughput, {said}"
 
 
-def _against(row: Row | None, at_least: float, value: float | None, unit: str) -> str:
+def _against(row: Result | None, at_least: float, value: float | None, unit: str) -> str:
     """Return a value beside the least that is asked for."""
     if row is None or row.value is None or value is None:
         return NOT_TIMED
@@ -294,29 +293,29 @@ def _against(row: Row | None, at_least: float, value: float | None, unit: str) -
     return f"{value:,.4g}{unit}, {verdict}"
 
 
-def _name(row: Row) -> str:
+def _name(row: Result) -> str:
     """Return the baseline of a comparison, without what is said of this project."""
-    return _shown_name(str(row.details["baseline"]))
+    return _shown_name(str(row.baseline))
 
 
 def _shown_name(baseline: str) -> str:
     return baseline.partition(", this project")[0]
 
 
-def _ratios(rows: Sequence[Row]) -> Sequence[Row]:
+def _ratios(rows: Sequence[Result]) -> Sequence[Result]:
     return [row for row in rows if row.quantity == "throughput_ratio" and row.value is not None]
 
 
-def _find(rows: Sequence[Row], baseline: str, quantity: str, part: str | None = None) -> Row | None:
+def _find(rows: Sequence[Result], baseline: str, quantity: str, part: str | None = None) -> Result | None:
     """Return the row of a comparison, if it has a value."""
     for row in rows:
-        here = (row.details["baseline"], row.quantity) == (baseline, quantity)
-        if here and row.value is not None and part in (None, row.details["part"]):
+        here = (row.baseline, row.quantity) == (baseline, quantity)
+        if here and row.value is not None and part in (None, row.part):
             return row
     return None
 
 
-def lines(rows: Sequence[Row], batch_size: int) -> list[list[str]]:
+def lines(rows: Sequence[Result], batch_size: int) -> list[list[str]]:
     """Return the lines of a workload's table, as text for each column: this project's, then one per baseline.
 
     A baseline that was not timed has the reason in its line.
@@ -325,7 +324,7 @@ def lines(rows: Sequence[Row], batch_size: int) -> list[list[str]]:
         rows: the workload's rows from `measure`.
         batch_size: samples of a gradient step.
     """
-    baselines = list(dict.fromkeys(str(row.details["baseline"]) for row in rows))
+    baselines = list(dict.fromkeys(str(row.baseline) for row in rows))
     made = [_side(OURS, rows, (name, "ours"), batch_size) for name in baselines]
     table = [next((line for line in made if line[1]), [OURS, *[""] * (len(_COLUMNS) - 1)])]
     for name in baselines:
@@ -333,15 +332,15 @@ def lines(rows: Sequence[Row], batch_size: int) -> list[list[str]]:
         ratio = _find(rows, name, "throughput_ratio")
         if ratio and ratio.low is not None and ratio.high is not None:
             line[4] = f"{ratio.value:.3g} [{ratio.low:.3g}, {ratio.high:.3g}]"
-            line[-1] = str(ratio.details["verdict"])
+            line[-1] = str(ratio.verdict)
         else:
-            reasons = [row.reason for row in rows if row.details["baseline"] == name and row.value is None]
+            reasons = [row.reason for row in rows if row.baseline == name and row.value is None]
             line[-1] = next(iter(reasons), "")
         table.append(line)
     return table
 
 
-def _side(name: str, rows: Sequence[Row], of: tuple[str, str], batch_size: int) -> list[str]:
+def _side(name: str, rows: Sequence[Result], of: tuple[str, str], batch_size: int) -> list[str]:
     """Return one side's cells, empty where there is no value."""
     baseline, part = of
     rate = _find(rows, baseline, "gradient_steps_per_s", part)
@@ -355,16 +354,18 @@ def _side(name: str, rows: Sequence[Row], of: tuple[str, str], batch_size: int) 
         _shown(rate, lambda value: value * batch_size),
         "",
         interval,
-        f"{rate.details['start_s']:.1f}" if rate else "",
+        f"{rate.start_s:.1f}" if rate else "",
         "",
     ]
 
 
-def _shown(row: Row | None, scaled: Callable[[float], float]) -> str:
+def _shown(row: Result | None, scaled: Callable[[float], float]) -> str:
     return "" if row is None or row.value is None else f"{scaled(row.value):,.4g}"
 
 
-def table(cells: Sequence[TrainingCell], mapping: str, native_environments: bool, rows: Sequence[Row]) -> str:
+def table(
+    cells: Sequence[TrainingCell], mapping: str, native_environments: bool, rows: Sequence[Result]
+) -> str:
     """Return the results as Markdown: a table for each workload, its goal, and notes.
 
     The notes compare the returns, and say how each library's training differs from the workload as stated.
@@ -390,8 +391,7 @@ def table(cells: Sequence[TrainingCell], mapping: str, native_environments: bool
         mine = [row for row in rows if row.workload == cell.name]
         text += section(cell.name, _COLUMNS, lines(mine, cell.item().training.batch_size))
         text += [f"Goal: {judged(cell, mine)}.", ""]
-        compared = [row for row in mine if isinstance(row, ComparisonResult)]
-        text += [f"- {line}" for line in (*returns(compared), *departures(compared))] + [""]
+        text += [f"- {line}" for line in (*returns(mine), *departures(mine))] + [""]
     return "\n".join(text)
 
 
@@ -418,7 +418,7 @@ def bench(
             "them.",
         ),
     ] = False,
-) -> Bench[Row]:
+) -> Bench[Result]:
     """Train in this project and in other libraries, without a GPU, and compare speeds and returns."""
     some = [cell for cell in CELLS if cells in cell.name]
     if not some:
@@ -434,7 +434,7 @@ def bench(
         if not others:
             typer.echo(f"left out: {cell.name}, which is compared with {', '.join(cell.baselines)}", err=True)
 
-    def measured(cell: TrainingCell, others: Sequence[str], run: Run, report: Report) -> Sequence[Row]:
+    def measured(cell: TrainingCell, others: Sequence[str], run: Run, report: Report) -> Sequence[Result]:
         extent = None if no_returns else tiers.tier(run.record.tier).returns
         native = not gymnasium
         return measure(cell, side, others, budget_s, extent, native, report, flushed=flush_subnormals)
@@ -442,7 +442,7 @@ def bench(
     timed = [(cell, others) for cell, others in beside if others]
     return Bench(
         NAME,
-        Row,
+        Result,
         [Cell(f"{NAME}/{cell.name}", budget_s, partial(measured, cell, others)) for cell, others in timed],
         partial(table, [cell for cell, _ in timed], mapping, not gymnasium),
         selecting=("cells",),

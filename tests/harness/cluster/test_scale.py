@@ -141,7 +141,7 @@ def test_rows_table_and_plot_say_what_is_simulated_and_what_is_modelled(tmp_path
     assert kinds.pop("saturating_nodes") is Provenance.MODELLED
     assert set(kinds.values()) == {Provenance.SIMULATED}
     assert all(math.isfinite(row.value) for row in rows)
-    assert all(row.details["service"]["writer_s"] == SERVICE.writer_s for row in rows)
+    assert all(row.service["writer_s"] == SERVICE.writer_s for row in rows)
     text = command.table(rows)
     for said in ("writer_s: 0.01", "| 20 |", "(modelled)", "| writer | any | 1,001 |"):
         assert said in text

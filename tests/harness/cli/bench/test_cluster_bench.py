@@ -36,9 +36,9 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_the_same_cell_is_compared_here_and_there(turns: list[str]) -> None:
     rows = {row.quantity: row for row in cluster.same_numbers(15)}
     assert rows["here_over_cluster"].value == pytest.approx(0.5)
-    assert rows["here_over_cluster"].details["verdict"] == "faster"
+    assert rows["here_over_cluster"].verdict == "faster"
     assert rows["here_over_here"].value == pytest.approx(1.0)
-    assert rows["here_over_here"].details["pairs"] == 15
+    assert rows["here_over_here"].pairs == 15
     rounds = [tuple(turns[first : first + 3]) for first in range(0, len(turns), 3)]
     assert len(rounds) == 16
     assert all(Counter(names) == {"here": 2, "there": 1} for names in rounds)

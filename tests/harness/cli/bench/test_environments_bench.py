@@ -11,9 +11,9 @@ import pytest
 
 from placerl.harness.cli.bench import environment_cases, environments_bench
 from placerl.harness.cli.bench.environment_cases import Recording, Stepping
+from placerl.harness.cli.bench.environments_bench import EnvironmentResult
 from placerl.harness.compare import registry
 from placerl.harness.compare.protocol import Worker, WorkerFailure
-from placerl.harness.core.row import Row
 from placerl.harness.measure.protocol import measure
 from placerl.harness.measure.timed_case import Protocol, Timing
 from placerl.harness.store.store import Store
@@ -121,7 +121,7 @@ def test_environments_that_are_not_built_have_their_reason(monkeypatch: pytest.M
     assert "PufferLib" in names
 
 
-def row(timing: Timing) -> Row:
+def row(timing: Timing) -> EnvironmentResult:
     (found,) = environments_bench.rows_of(Stepping("CartPole-v1", 50, 2), {timing.name: timing})[:1]
     return found
 

@@ -234,7 +234,7 @@ def result(*arguments, **options):
 
 
 def share(found, side):
-    return found.rows[side].details.get("share_of_peak")
+    return found.rows[side].share_of_peak
 
 
 def test_a_result_compares_with_the_best_of_pytorch_and_with_peers():
@@ -254,7 +254,7 @@ def test_a_result_compares_with_the_best_of_pytorch_and_with_peers():
 def test_the_native_learner_has_as_many_threads_as_the_others_and_one_beside():
     found = result()
     doubled = result({"native (1 thread)": timing("native (1 thread)", 1.5e-3)}, threads=2)
-    threads = {side: row.details["threads"] for side, row in doubled.rows.items()}
+    threads = {side: row.threads for side, row in doubled.rows.items()}
     assert [threads[side] for side in ("native", "native (null)", "tuned")] == [2, 2, 2]
     assert threads["native (1 thread)"] == 1
     assert doubled.threads == 2
@@ -271,8 +271,8 @@ def test_a_side_in_bfloat16_has_a_roof_of_its_own():
     rounded = result(both, bfloat16=400.0)
     assert share(rounded, "native[bfloat16]") == pytest.approx(share(result(), "native") / 2)
     assert "in bfloat16 2.00x float32 [2.00, 2.00]" in rounded.verdicts()
-    assert rounded.rows["native[bfloat16]"].details["peak_gflops_per_core"] == 400
-    assert rounded.rows["native"].details["peak_gflops_per_core"] == 100
+    assert rounded.rows["native[bfloat16]"].peak_gflops_per_core == 400
+    assert rounded.rows["native"].peak_gflops_per_core == 100
 
 
 def test_a_table_and_the_rows_say_what_limits_the_native_learner():
@@ -287,9 +287,9 @@ def test_a_table_and_the_rows_say_what_limits_the_native_learner():
         f"the products' arithmetic alone would, at the peak of as many cores, be {bound:.2f}x tuned" in text
     )
     by_side = {row.backend: row for row in made}
-    assert by_side["native"].details["verdicts"] == result().verdicts()
+    assert by_side["native"].verdicts == result().verdicts()
     assert by_side["opencl"].status == "failed"
-    assert {row.details["threads"] for row in made} == {1}
+    assert {row.threads for row in made} == {1}
     json.dumps([row.to_json() for row in made])
 
 
@@ -302,7 +302,7 @@ def test_trained_rows_state_the_steps_that_were_taken(monkeypatch):
     monkeypatch.setattr(learner_bench, "measure", lambda *_: dict(TIMINGS))
     monkeypatch.setattr(learner_bench, "limits", lambda *_: LIMITS)
     made = learner_bench.run_cell(CELL, 1, 5, compiled=False, peaks=Peaks(100.0), trained_steps=2000)
-    assert {row.details["trained_steps"] for row in made} == {2048}
+    assert {row.trained_steps for row in made} == {2048}
     assert "Timed after 2,048 gradient steps of a real training." in learner_bench.table([CELL], made)
 
 
@@ -317,7 +317,7 @@ def test_the_command_stores_what_it_measures(placerl, tmp_path):
         rows = {row.backend: row for row in store.measurements(suite="bench-learner")}
     assert rows["native"].value > 0
     fastest = tuple(f"x {name}" for name in sides.PYTORCH)  # which one it is depends on the machine
-    assert rows["native"].details["limits"].endswith(fastest)
+    assert rows["native"].limits.endswith(fastest)
 
 
 @pytest.mark.parametrize(

@@ -1,31 +1,32 @@
 """The table of the fixed-point benchmark, from made-up times."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from placerl.harness.cli.bench import quantization_bench
-from placerl.harness.cli.bench.quantization_bench import ACTIVATIONS, FLOAT, PRODUCTS
+from placerl.harness.cli.bench.quantization_bench import ACTIVATIONS, FLOAT, PRODUCTS, FormatResult
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Row
+from placerl.harness.core.row import HowTimed
 from placerl.harness.papers.fix.training import FIXED_32
 from tests.harness.cli.command_line import Placerl, refused
-from tests.harness.old_form import replace, row_of
 
 PAIRS = 20
 
 
-def row(side: str, time_s: float, null: bool = False) -> Row:
+def row(side: str, time_s: float, null: bool = False) -> FormatResult:
     samples = tuple(time_s * (1 + i % 3 / 1000) for i in range(PAIRS))
-    return row_of(
+    return FormatResult(
         suite="bench-quantization", workload="halfcheetah-ddpg", primitive="learner.step", backend=f"native, {side}",
         device="cpu", batch_size=256, quantity="time_per_call", unit="s", provenance=Provenance.MEASURED,
-        value=time_s, low=time_s, high=time_s, samples=samples,
-        details={"side": side, "null": null, "multiply_accumulates": {"int16": 10**8, "int32": 0},
-                 "least_s": 2e-3 if side == FLOAT else 1e-3, "profile_s": {"matmul": time_s / 2}},
+        value=time_s, low=time_s, high=time_s, samples=samples, side=side, null=null,
+        multiply_accumulates={"int16": 10**8, "int32": 0}, least_s=2e-3 if side == FLOAT else 1e-3,
+        profile_s={"matmul": time_s / 2},
     )  # fmt: skip
 
 
-def rows(fixed_32_s: float, products_s: float) -> list[Row]:
+def rows(fixed_32_s: float, products_s: float) -> list[FormatResult]:
     times_s = {FLOAT: 4e-3, FIXED_32: fixed_32_s, ACTIVATIONS: 2e-3, PRODUCTS: products_s}
     return [*(row(side, time_s) for side, time_s in times_s.items()), row(FLOAT, 4e-3, null=True)]
 
@@ -51,12 +52,11 @@ def test_a_target_that_is_missed_says_where_the_time_goes() -> None:
 def test_formats_are_compared_in_the_rounds_that_each_has_a_sample_of() -> None:
     drift = np.random.default_rng(0).uniform(1, 1.6, 1 + PAIRS)
 
-    def drifting(side: str, time_s: float, dropped: int, null: bool = False) -> Row:
+    def drifting(side: str, time_s: float, dropped: int, null: bool = False) -> FormatResult:
         kept = [number for number in range(len(drift)) if number != dropped]
         rounds = [[0, dropped - 1], [dropped + 1, PAIRS]]
         made = row(side, time_s, null)
-        details = {**made.details, "sample_rounds": rounds}
-        return replace(made, samples=tuple(time_s * drift[kept]), details=details)
+        return replace(made, samples=tuple(time_s * drift[kept]), timed=HowTimed(sample_rounds=rounds))
 
     measured = [drifting(FLOAT, 4e-3, 2), drifting(FIXED_32, 2e-3, 17), drifting(FLOAT, 4e-3, 9, null=True)]
     outcome = quantization_bench.compared(measured, FIXED_32)
