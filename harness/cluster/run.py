@@ -9,9 +9,12 @@ from placerl.harness.cluster.training import ClusterTraining, Size, check
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
+from placerl.harness.loop.iteration import Iteration
+from placerl.harness.loop.schedule import STRICT, Fusion
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime import measured_run
-from placerl.harness.runtime.measured_run import Extent, Setup
+from placerl.harness.runtime.measured_run import Extent
+from placerl.harness.runtime.resolve import Kind, Resolved
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import TrainingResult
 from placerl.harness.store.store import Run
@@ -58,13 +61,24 @@ class Asked:
         check_address(self.address)
         check(item, mapping, self.size, batch_size)
         placement = Placement.of(mapping).chosen(self.place)
+        resolved = Resolved(
+            item,
+            mapping,
+            batch_size,
+            STRICT,
+            Kind.REPLAY,
+            Fusion.NONE,
+            ahead=0,
+            iteration=Iteration.of(item.training),
+            processes=self.size.actors,
+        )
 
         def measure(run: Run, report: Report) -> Sequence[Row]:
             with connected(self.address, placement.resources()):
                 training = ClusterTraining(
                     item, mapping, self.size, placement=placement, batch_size=batch_size, seed=seed
                 )
-                rows = measured_run.measured(training, Setup(item, mapping, batch_size, seed), extent, report)
+                rows = measured_run.measured(training, resolved, seed, extent, report)
             told = asdict(self.size)
             told |= {"machines": len(set(training.nodes.values())), "restarts": training.restarts}
             return [

@@ -11,8 +11,7 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import HowTimed, Interrupted, Row
 from placerl.harness.core.suites import Suite
-from placerl.harness.loop.schedule import STRICT, Fusion, Schedule
-from placerl.harness.mapping import Mapping
+from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping.assignments import Assignment
 from placerl.harness.mapping.metrics import per_watt
 from placerl.harness.measure import statistics
@@ -82,30 +81,11 @@ class Extent:
         return (time.perf_counter() - begun_s) / self.seconds
 
 
-@dataclass(frozen=True)
-class Setup:
-    """The settings of a run, which define the training.
-
-    Attributes:
-        workload: the workload to train.
-        mapping: backend and device of learner, replay management and storage.
-        batch_size: transitions per gradient step.
-        seed: seed of everything random.
-        schedule: how the mapping is run.
-    """
-
-    workload: Workload
-    mapping: Mapping
-    batch_size: int
-    seed: int
-    schedule: Schedule = STRICT
-
-
 @dataclass
 class _Run:
     """A training in progress, and the data for its rows."""
 
-    setup: Setup
+    resolved: Resolved
     columns: dict[str, Any]
     provenance: Provenance = Provenance.MEASURED
     warm_up: Progress | None = None
@@ -128,9 +108,9 @@ class _Run:
     def _row(self, **values: Any) -> TrainingResult:
         return TrainingResult(
             suite=Suite.RUN,
-            workload=self.setup.workload.name,
+            workload=self.resolved.workload.name,
             primitive="training",
-            batch_size=self.setup.batch_size,
+            batch_size=self.resolved.batch_size,
             provenance=self.provenance,
             **self.columns | self._counts() | values,
         )
@@ -155,7 +135,7 @@ class _Run:
 
     def _narrowed(self) -> dict[str, object]:
         """Of a learner of precision "dynamic": whether the run lasted beyond its delay, and narrowed activations."""
-        delay = delay_of(self.setup.mapping, self.setup.schedule.delay)
+        delay = delay_of(self.resolved.mapping, self.resolved.schedule.delay)
         if delay is None:
             return {}
         return {"delay": delay, "narrowed": sum(stretch.gradient_steps for stretch in self._whole) > delay}
@@ -228,7 +208,7 @@ class _Run:
 
     def _solved(self) -> list[TrainingResult]:
         """Return when the workload's threshold was first reached: environment steps and seconds; empty if never."""
-        threshold = self.setup.workload.training.solved_return
+        threshold = self.resolved.workload.training.solved_return
         when = None if threshold is None else solved(self._whole, threshold)
         if when is None:
             return []
@@ -257,24 +237,27 @@ def train(resolved: Resolved, seed: int, extent: Extent, report: Report) -> Sequ
         Interrupted: Ctrl-C; holds the rows of the stretches that had ended, and a row that reports it.
     """
     training = start(resolved, seed)
-    mapping = resolved.mapping
     try:
-        meter = meter_of(mapping.devices, simulated=training.provenance is not Provenance.MEASURED)
+        meter = meter_of(resolved.mapping.devices, simulated=training.provenance is not Provenance.MEASURED)
     except BaseException:
         training.close()
         raise
-    setup = Setup(resolved.workload, mapping, resolved.batch_size, seed, resolved.schedule)
-    return measured(training, setup, extent, report, meter)
+    return measured(training, resolved, seed, extent, report, meter)
 
 
 def measured(
-    training: Trains, setup: Setup, extent: Extent, report: Report, meter: EnergyMeter | None = None
+    training: Trains,
+    resolved: Resolved,
+    seed: int,
+    extent: Extent,
+    report: Report,
+    meter: EnergyMeter | None = None,
 ) -> Sequence[Row]:
     """Measure a training that was already created, and close it; return the measurements as rows, like `train`.
 
     Args:
         training: the training, before its warm-up.
-        setup: its settings, for the rows.
+        resolved: what is trained, and how, for the rows.
         extent: length of the run: seconds, or a number of gradient steps.
         meter: reads the energy that the devices use; without it there is no row per watt.
 
@@ -282,22 +265,22 @@ def measured(
         Interrupted: Ctrl-C; holds the rows of the stretches that had ended, and a row that reports it.
     """
     columns = {
-        "mapping": str(setup.mapping),
-        "assignment": str(Assignment.of(setup.mapping)),
+        "mapping": str(resolved.mapping),
+        "assignment": str(Assignment.of(resolved.mapping)),
         "fusion": str(training.fusion),
         **simulated_tree.stated(training),
-        "seed": setup.seed,
-        "threads": setup.schedule.threads,
-        "options": setup.schedule.given(),
+        "seed": seed,
+        "threads": resolved.schedule.threads,
+        "options": resolved.schedule.given(),
         "timed": HowTimed(conditions=conditions()),
     }
-    run = _Run(setup, columns, training.provenance, meter=meter)
+    run = _Run(resolved, columns, training.provenance, meter=meter)
     failed: BaseException | None = None
     try:
         report(0, 1, "filling the replay")
         run.warm_up = training.warm_up()
         _stretches(training, run, extent, report)
-        run.evaluated = _evaluated(training, setup)
+        run.evaluated = _evaluated(training, resolved.workload, seed)
     except BaseException as error:  # the rows measured before any failure are kept
         failed = error
     try:
@@ -331,9 +314,9 @@ def _stretches(training: Trains, run: _Run, extent: Extent, report: Report) -> N
         size = max(1, round(STRETCH_S * stretch.gradient_steps / took_s))
 
 
-def _evaluated(training: Trains, setup: Setup) -> list[float]:
+def _evaluated(training: Trains, workload: Workload, seed: int) -> list[float]:
     """Return the returns of greedy episodes of the trained policy, at most `EPISODES`, within `LIMIT_S` seconds."""
-    evaluation = Evaluation(setup.workload, setup.seed)
+    evaluation = Evaluation(workload, seed)
     try:
         return evaluation.returns(training.greedy(), limit_s=LIMIT_S)
     finally:
