@@ -109,15 +109,12 @@ def _show_predictions(rows: list[PredictedRate], title: str) -> None:
             said = ", ".join(f"{name} = {value}" for name, value in settings.items())
             out.print(f"{row.strategy} chooses {row.mapping} with {said}", markup=False)
     for row in made:
-        if row.chosen and (slow := row.slow_links):
-            there = next(
-                (r for r in made if r.strategy == row.strategy and (r.slow_links or {}).get("chosen")), row
-            )
-            gps = (there.slow_links or {})["gps"]
+        if row.chosen and row.slow_link_us is not None:
+            there = next((r for r in made if r.strategy == row.strategy and r.slow_chosen), row)
             choice = "the same" if there is row else there.mapping
             out.print(
-                f"{row.strategy}: at {slow['latency_us']:,g} us a transfer over links that state no latency, its "
-                f"choice is {choice}, {gps:,.1f} gradient steps/s",
+                f"{row.strategy}: at {row.slow_link_us:,g} us a transfer over links that state no latency, its "
+                f"choice is {choice}, {there.slow_gps:,.1f} gradient steps/s",
                 markup=False,
             )
     for row in rows:

@@ -213,10 +213,10 @@ def _show_regrets(rows: list[Regret], devices: str) -> None:
         middle = f"{median(row.value or 0.0 for row in judged):.1%}" if judged else ""
         table.add_row(name, *map(str, counts), middle, _worst(judged))
     out.print(table)
-    banded = [row.slow_links for row in rows if row.slow_links]
+    banded = [row for row in rows if row.slow_link_us is not None]
     if banded:
-        kept = sum(bool(band["stays_chosen"]) for band in banded)
-        latency_us = max(band["latency_us"] for band in banded)
+        kept = sum(bool(row.slow_chosen) for row in banded)
+        latency_us = max(row.slow_link_us or 0.0 for row in banded)
         out.print(
             f"MAP states no latency for its link; with {latency_us:,g} us a transfer, which PRL's authors list for "
             f"another board, {kept} of {len(banded)} choices would be the same",

@@ -27,6 +27,8 @@ from placerl.harness.platforms import PlatformFile, SourcedNumber, load
 from placerl.harness.store.rows import PieceTime, PredictedRate
 from placerl.harness.workloads import Workload
 
+WITH_SLOW_LINKS = ("slow_link_us", "slow_gps", "slow_chosen")
+"""Columns of a prediction that `with_slow_links` adds."""
 _DESIGN = re.compile(r"(?<=\.)(pipeline|banked)_")
 """In the name of a primitive, the design of a simulated device that computes it."""
 
@@ -125,8 +127,8 @@ def with_slow_links(
     """Return the predictions for a platform, and how each would change if links had a latency.
 
     MAP states no latency for its link, and then a transfer only takes the time of its bytes. If a link
-    states none, each row has `slow_links`: `latency_us`, the latency then assumed for every such
-    link, the prediction `gps` in gradient steps per second with it, and whether the mapping would then be `chosen`.
+    states none, each row has `slow_link_us`, the latency then assumed for every such link, `slow_gps`, the prediction
+    in gradient steps per second with it, and `slow_chosen`, whether the mapping would then be chosen.
 
     Args:
         workload, batch_size: the workload and batch size to predict.
@@ -146,8 +148,7 @@ def with_slow_links(
     for row in rows:
         other = others.get((row.strategy, row.mapping))
         if row.value is not None and other is not None:
-            band = {"latency_us": latency.value, "gps": other.value, "chosen": other.chosen}
-            row = replace(row, slow_links=band)
+            row = replace(row, slow_link_us=latency.value, slow_gps=other.value, slow_chosen=other.chosen)
         found.append(row)
     return found
 

@@ -31,13 +31,13 @@ Place = tuple[str, int, str, str]
 
 def latency_us(frame: pd.DataFrame) -> float | None:
     """Return the latency that a validation's predictions assume for slow links, us; None if none states one."""
-    stated = {row.slow_links["latency_us"] for row in _predictions(frame)}
+    stated = {row.slow_link_us for row in _predictions(frame)}
     return max(stated, default=None)
 
 
 def _predictions(frame: pd.DataFrame) -> list[Any]:
     rows = records(select(frame, suite=Suite.VALIDATION, quantity=PREDICTIONS))
-    return [row for row in rows if row.slow_links and row.value > 0]
+    return [row for row in rows if row.slow_link_us is not None and row.value > 0]
 
 
 def _place(row: Any) -> Place:
@@ -52,7 +52,7 @@ def at_slow_links(frame: pd.DataFrame) -> pd.DataFrame:
     changed run. Other rows are returned unchanged, and the same frame if nothing changes.
     """
     predictions = _predictions(frame)
-    own = {row.Index: row.slow_links["gps"] / row.value for row in predictions}
+    own = {row.Index: row.slow_gps / row.value for row in predictions}
     of_runs = {_place(row): own[row.Index] for row in predictions if row.strategy in NAMES.values()}
     factors: dict[Any, float] = dict(own)
     changed: dict[Any, dict[str, Any]] = {}
@@ -92,7 +92,7 @@ def _at_slow_links(row: Any, ratio: float) -> dict[str, Any]:
     errors = {name: getattr(row, name) for name in _CHANGED if name != "chosen_among"}
     found = {name: None if error is None else (1 + error) * ratio - 1 for name, error in errors.items()}
     among = [devices for devices in row.chosen_among or () if devices != WITH_SIMULATED]
-    return {**found, "chosen_among": among + [WITH_SIMULATED] * bool(row.slow_links["chosen"])}
+    return {**found, "chosen_among": among + [WITH_SIMULATED] * bool(row.slow_chosen)}
 
 
 def at_both_latencies(check: Check) -> Check:

@@ -233,15 +233,15 @@ def choices(frame: pd.DataFrame) -> Iterator[Choice]:
         size = optional_size(row.batch_size)
         regret, verdict = number(row, "regret"), str(row.verdict)
         place = row.workload, size, row.strategy, row.devices or "", row.loop or "", row.mapping
-        yield Choice(*place, best, regret, verdict, _with_slow_links(row.slow_links))
+        yield Choice(*place, best, regret, verdict, _with_slow_links(row))
 
 
-def _with_slow_links(band: dict[str, Any] | None) -> str:
+def _with_slow_links(row: Any) -> str:
     """Return in words whether a choice depends on the latency of links, for a row that states it."""
-    if band is None:
+    if row.slow_link_us is None:
         return ""
-    same = "the same" if band["stays_chosen"] else "another"
-    return f"{same} at {band['latency_us']:,g} us a transfer"
+    same = "the same" if row.slow_chosen else "another"
+    return f"{same} at {row.slow_link_us:,g} us a transfer"
 
 
 def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:

@@ -122,6 +122,7 @@ def typed(old: Mapping[str, Any]) -> Row:
     if kind is rows.PredictedRate and "device" in details:
         details["simulated_device"] = details.pop("device")
     _tell_lists_apart(kind, details)
+    _spread_slow_links(kind, details)
     values = {name: old[name] for name in SHARED}
     timed = old["timed"].to_json() if "timed" in old else {}
     timed |= {name: details.pop(name) for name in _TIMED if name in details}
@@ -168,6 +169,14 @@ def _tell_lists_apart(kind: type[Row], details: dict[str, Any]) -> None:
     for name, short in (("environment_steps", "steps"), ("episodes", "episodes")):
         if by and isinstance(details.get(name), list):
             details[f"{short}_{by}"] = details.pop(name)
+
+
+def _spread_slow_links(kind: type[Row], details: dict[str, Any]) -> None:
+    """Give what slow links change, which schema 1 held together, columns of its own."""
+    if issubclass(kind, rows.OfStrategy) and isinstance(details.get("slow_links"), dict):
+        names = {"latency_us": "slow_link_us", "gps": "slow_gps"}
+        names |= {"chosen": "slow_chosen", "stays_chosen": "slow_chosen"}
+        details |= {names.get(name, name): value for name, value in details.pop("slow_links").items()}
 
 
 def _required(kind: type[Row]) -> set[str]:

@@ -124,14 +124,16 @@ class OfStrategy(Row, who="strategy", where="mapping"):
         mapping: where learner, replay management and storage run; empty if it could predict or choose none.
         loop: form of the training loop that the strategy describes.
         ran: form of the training loop in which the mapping ran.
-        slow_links: what changes if links without a latency had one.
+        slow_link_us: latency that is assumed in a second prediction for links that state none, in microseconds.
+        slow_chosen: whether the mapping would be chosen with it.
     """
 
     strategy: str
     mapping: str = ""
     loop: str | None = None
     ran: str | None = None
-    slow_links: Mapping[str, Any] | None = None
+    slow_link_us: float | None = None
+    slow_chosen: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +147,7 @@ class PredictedRate(OfStrategy, table="predicted_rate"):
         terms_s: predicted seconds per gradient step by term.
         settings: cores and streams that it chooses.
         inputs: provenance of the times from which it is predicted.
+        slow_gps: gradient steps per second with `slow_link_us`.
         simulated_device: the simulated device that it may use.
         achieved: what the mapping reached.
         achieved_provenance: provenance of what it reached.
@@ -159,6 +162,7 @@ class PredictedRate(OfStrategy, table="predicted_rate"):
     terms_s: Mapping[str, float] | None = None
     settings: Mapping[str, int] | None = None
     inputs: str | None = None
+    slow_gps: float | None = None
     simulated_device: str | None = None
     achieved: float | None = None
     achieved_provenance: str | None = None

@@ -450,7 +450,7 @@ def _predictions(
     here = [row for row in profile if row.backend != FPGA.backend]
     rows = predict.measurements(item, size, here, platform, VALIDATED)
     among: dict[tuple[str, str], list[str]] = {}
-    slow: dict[tuple[str, str], Mapping[str, Any]] = {}
+    slow: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
         if row.chosen:
             among.setdefault((row.strategy, row.mapping), []).append(HERE)
@@ -461,14 +461,13 @@ def _predictions(
         for row in more:
             if row.chosen:
                 among.setdefault((row.strategy, row.mapping), []).append(WITH_SIMULATED)
-            if row.slow_links:
-                slow[row.strategy, row.mapping] = row.slow_links
+            slow[row.strategy, row.mapping] = {name: getattr(row, name) for name in predict.WITH_SLOW_LINKS}
         known = {(row.strategy, row.mapping) for row in rows}
         rows += [row for row in more if (row.strategy, row.mapping) not in known]
     found = []
     for row in rows:
         chosen = among.get((row.strategy, row.mapping), [])
-        links = slow.get((row.strategy, row.mapping))
-        row = replace(row, chosen=HERE in chosen, chosen_among=chosen, slow_links=links)
+        links = slow.get((row.strategy, row.mapping), {})
+        row = replace(row, chosen=HERE in chosen, chosen_among=chosen, **links)
         found.append(made.beside(row, VALIDATED[row.strategy], ran, table, problem, platform))
     return found

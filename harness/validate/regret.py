@@ -35,8 +35,8 @@ def regrets(
     for a choice that shared fewer than 5 rounds with the best. A strategy that chose nothing, or whose choice has not
     run in its loop, is "not_run".
 
-    MAP states no latency for its link, so runs with the simulated FPGA have none, and `slow_links` says
-    whether the strategy would make the same choice with the latency that is assumed, `latency_us` microseconds. If not,
+    MAP states no latency for its link, so runs with the simulated FPGA have none, and `slow_chosen` says
+    whether the strategy would make the same choice with the assumed latency, `slow_link_us` microseconds. If not,
     the verdict holds for fast links only.
 
     Args:
@@ -103,9 +103,6 @@ def _regret(
     rivals = [one for one in others if one.row.value is not None and (every or one.measured)]
     best = max(rivals, key=lambda one: (one.mapping not in dropped, one.row.value or 0.0))
     lost = kept(chosen.rounds) if best.mapping == chosen.mapping else loss(chosen.rounds, best.rounds)
-    band = None
-    if every and (slow := row.slow_links):
-        band = {"latency_us": slow["latency_us"], "stays_chosen": slow["chosen"]}
     return Regret(
         **_fields(row),
         provenance=weakest(chosen.row.provenance, best.row.provenance),
@@ -117,7 +114,8 @@ def _regret(
         devices=devices,
         verdict=lost.verdict,
         why_no_verdict=lost.reason,
-        slow_links=band,
+        slow_link_us=row.slow_link_us if every else None,
+        slow_chosen=row.slow_chosen if every else None,
     )
 
 

@@ -59,8 +59,7 @@ def test_what_slow_links_would_change_is_said(capsys: pytest.CaptureFixture[str]
     (lost,) = regrets_of(asked, ran(NEVER_FUSED, 100.0, loop=Loop.FUSED))
     validate_command.show_strategies([lost])
     assert "latency" not in capsys.readouterr().out
-    band = {"latency_us": 1000.0, "stays_chosen": False}
-    validate_command.show_strategies([replace(lost, details={**lost.details, "slow_links": band})])
+    validate_command.show_strategies([replace(lost, slow_link_us=1000.0, slow_chosen=False)])
     said = " ".join(capsys.readouterr().out.split())
     assert (
         "with 1,000 us a transfer, which PRL's authors list for another board, 0 of 1 choices would be the same"

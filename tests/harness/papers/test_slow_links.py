@@ -24,8 +24,7 @@ SIMULATED = {"provenance": Provenance.SIMULATED}
 def slowed(gps: float, chosen: bool = True, **more: Any) -> Row:
     """A prediction of 100 gradient steps a second that slow links would change to `gps`."""
     made = prediction(more.pop("error", 0.1), mapping=BOARD, **more)
-    details = made.details | {"slow_links": {"latency_us": 1000.0, "gps": gps, "chosen": chosen}}
-    return replace(made, details=details)
+    return replace(made, slow_link_us=1000.0, slow_gps=gps, slow_chosen=chosen)
 
 
 def model(gps: float, loop: str = "relaxed") -> Row:

@@ -17,7 +17,7 @@ from placerl.harness.core.row import HowTimed, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.report import reference
 from placerl.harness.store import migration, tables
-from placerl.harness.store.rows import OtherResult
+from placerl.harness.store.rows import OfStrategy, OtherResult
 from placerl.harness.store.store import Store
 
 OLD = Path(__file__).with_name("schema_1.sqlite.gz")
@@ -60,6 +60,12 @@ def entries(row: Row) -> dict[str, Any]:
     return {**timed, **row.notes, **spread, **own, "precisions": list(row.precisions), "ray_node": row.node}
 
 
+SLOW = {
+    "latency_us": "slow_link_us",
+    "gps": "slow_gps",
+    "chosen": "slow_chosen",
+    "stays_chosen": "slow_chosen",
+}
 VALIDATIONS = (Suite.VALIDATION, Suite.PRECISION_VALIDATION)
 CALLS = ("sample", "update", "insert")
 OF_DESIGNS = {
@@ -80,7 +86,10 @@ def check(old: Mapping[str, Any], row: Row) -> None:
         assert getattr(row, name) == expected
     assert (row.who, row.where) == (old["backend"], old["device"])
     renamed, found = migration.RENAMED.get(type(row), {}), entries(row)
-    for name, value in old["details"].items():
+    details = dict(old["details"])
+    if isinstance(row, OfStrategy):
+        details |= {SLOW[name]: value for name, value in (details.pop("slow_links", None) or {}).items()}
+    for name, value in details.items():
         place = renamed.get(name, name)
         if isinstance(value, list) and name in LISTS and place not in found:
             place = name

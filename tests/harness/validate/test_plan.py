@@ -134,12 +134,8 @@ def test_a_strategy_chooses_among_what_is_here_and_again_with_the_board(
 
     def with_slow_links(*arguments: Any) -> list[Row]:
         """With a slow link torch is chosen instead of the board."""
-        slow = {"fpga-fpga-fpga": {"chosen": False}, "torch-flat-cpu": {"chosen": True}}
-        bands = {device: {"slow_links": band} for device, band in slow.items()}
-        return [
-            replace(row, details={**row.details, **bands.get(row.device, {})})
-            for row in measurements(*arguments)
-        ]
+        slow = {"fpga-fpga-fpga": False, "torch-flat-cpu": True}
+        return [replace(row, slow_chosen=slow.get(row.mapping)) for row in measurements(*arguments)]
 
     monkeypatch.setattr(predict, "measurements", measurements)
     monkeypatch.setattr(predict, "with_slow_links", with_slow_links)
@@ -152,12 +148,12 @@ def test_a_strategy_chooses_among_what_is_here_and_again_with_the_board(
     given: Any = "given"
     unused: Any = None
     rows = plan._predictions(workloads.load("hopper-ddpg"), Problem(32, 27), profile, unused, given, {})
-    found = {row.device: (row.details["chosen"], row.details["chosen_among"]) for row in rows}
+    found = {row.mapping: (row.chosen, row.chosen_among) for row in rows}
     expected = {"torch-flat-cpu": (True, [HERE]), "native-flat-cpu": (False, [])}
     if with_board:
         expected["fpga-fpga-fpga"] = (False, [WITH_SIMULATED])
     assert found == expected
-    bands = {row.device: row.details["slow_links"]["chosen"] for row in rows if "slow_links" in row.details}
+    bands = {row.mapping: row.slow_chosen for row in rows if row.slow_chosen is not None}
     assert bands == ({"fpga-fpga-fpga": False, "torch-flat-cpu": True} if with_board else {})
     assert len(rows) == len(expected)
     assert asked == [(["torch"], "given"), (["torch", "fpga"], "here and fpga:u200")][: 1 + with_board]

@@ -218,10 +218,9 @@ def test_a_strategy_that_chose_here_alone_says_so_where_others_chose_with_the_si
 
 @pytest.mark.parametrize("stays", [True, False])
 def test_a_verdict_with_the_simulated_device_says_whether_a_slow_link_changes_the_choice(stays: bool) -> None:
-    band = {"latency_us": 1000, "gps": 3.0, "chosen": stays}
     asked = choice("native-fpga-fpga", HERE, WITH_SIMULATED)
-    asked = replace(asked, details={**asked.details, "slow_links": band})
+    asked = replace(asked, slow_link_us=1000, slow_gps=3.0, slow_chosen=stays)
     found = ran("native-fpga-fpga", *PACE, simulated=True), ran("native-native-cpu", *PACE)
     here, simulated = regrets_of(asked, *found)
-    assert "slow_links" not in here.details
-    assert simulated.details["slow_links"] == {"latency_us": 1000, "stays_chosen": stays}
+    assert (here.slow_link_us, here.slow_chosen) == (None, None)
+    assert (simulated.slow_link_us, simulated.slow_chosen) == (1000, stays)

@@ -263,8 +263,7 @@ def test_a_validated_choice_is_shown_with_what_it_lost(tmp_path: Path) -> None:
         details={"chosen": "torch-flat-cpu", "best": "native-native-cpu"},
     )
     assert next(tables.choices(frame_of(tmp_path / "none", row))).slow_links == ""
-    band = {"latency_us": 1000.0, "stays_chosen": False}
-    row = replace(row, details=row.details | {"slow_links": band})
+    row = replace(row, slow_link_us=1000.0, slow_chosen=False)
     (found,) = tables.choices(frame_of(tmp_path, row))
     assert found.slow_links == "another at 1,000 us a transfer"
     assert (found.strategy, found.mapping, found.best) == ("pal21", "torch-flat-cpu", "native-native-cpu")
