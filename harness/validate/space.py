@@ -73,9 +73,9 @@ class Decision:
         """
         return Setting(self.threads, self.actors, self.processes if self.loop not in IN_PARALLEL else 0)
 
-    def details(self) -> dict[str, Any]:
-        """Return the parts of the decision as values for JSON, by their names, for the details of a row."""
-        return asdict(self) | {"mapping": str(self.mapping), "loop": str(self.loop)}
+    def columns(self) -> dict[str, Any]:
+        """Return the decision as columns of a row: as text in `choice`, and its parts by their names."""
+        return asdict(self) | {"mapping": str(self.mapping), "loop": str(self.loop), "choice": str(self)}
 
     def __str__(self) -> str:
         more = [f"D = {self.ahead}"] if self.loop is Loop.RELAXED else []

@@ -13,7 +13,7 @@ performance model that chooses; a piece is a call of the training loop that is t
 
 The rows have suite `bench-mapping`:
 
-| quantity | backend | what it is |
+| quantity | strategy | what it is |
 |---|---|---|
 | `gradient_steps_per_s` | placerl | a choice's rate: of the final, or of the last heat that it ran in (`stage`) |
 | `predicted_gradient_steps_per_s` | `OURS` | its prediction from step 1; of finalists with `error` |
@@ -25,23 +25,22 @@ prediction.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from placerl.harness.core.progress import Report, part, silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Suite
+from placerl.harness.core.row import Row
 from placerl.harness.mapping import Prediction
 from placerl.harness.measure import statistics
 from placerl.harness.measure.halving import Heats, Standing, halve
 from placerl.harness.validate.regret import kept, loss
 from placerl.harness.validate.space import Decision
+from placerl.harness.validate.study_cell import SUITE, Final, MeasuredCell
 
-SUITE = Suite.BENCH_MAPPING
 OURS = "whole-space"
 """Name of this project's choice: the choice of the whole space with the highest prediction."""
 FINALISTS = 4
@@ -53,72 +52,47 @@ PROFILE_SHARE, HEATS_SHARE, FINAL_SHARE = 0.4, 0.3, 0.3
 """Shares of a cell's seconds."""
 
 
-@dataclass(frozen=True)
-class Final:
-    """The results of one choice (a way to run the training) in the long runs that decide which choice is best.
+@dataclass(frozen=True, kw_only=True)
+class StudyResult(Row, table="study_result", who="strategy", where="mapping"):
+    """The rate of a choice (a way to run a training), a prediction of it, or the regret of a strategy's choice.
 
     Attributes:
-        rates: gradient steps per second by number of the round; empty if the choice failed.
-        errors: predicted / achieved - 1, one per round; empty if there is no prediction.
-        reason: why it failed; empty otherwise.
+        strategy: the performance model that chose or predicted; "placerl" for a rate.
+        cores: number of cores that a training may use.
+        choice: the choice as text; None if the row is about none.
+        mapping, loop, ahead, threads, actors, processes: its parts (`harness.validate.space.Decision`).
+        stage: "final", or the last heat that the choice ran in.
+        final_failed: why it failed in the final; None otherwise.
+        terms_s: predicted seconds per gradient step by term.
+        inputs: provenance of the times from which it is predicted.
+        achieved: the rate that a predicted choice reached.
+        error, error_low, error_high: predicted / achieved - 1 in the final, with its 95% interval.
+        error_before: the same of the prediction from the pieces timed before.
+        best: the best choice, to which a regret refers, as text.
+        verdict, why_no_verdict: whether the choice is the best, and why that is not known.
     """
 
-    rates: Mapping[int, float] = field(default_factory=dict)
-    errors: tuple[float, ...] = ()
-    reason: str = ""
-
-
-class Timed(Protocol):
-    """The interface through which a study times choices, the ways to run a training.
-
-    `harness.validate.study_cell.MeasuredCell` implements it, and tests use fakes.
-
-    Attributes:
-        choices: all choices of the study.
-        failures: why a choice could not be run, by the choice.
-    """
-
-    choices: Sequence[Decision]
-    failures: dict[Decision, str]
-
-    def profile(self, budget_s: float, report: Report) -> None:
-        """Time the pieces (calls of the training loop) from which the rates of choices are predicted.
-
-        Args:
-            budget_s: seconds that this may take.
-        """
-
-    def predict(self, choice: Decision) -> Prediction | None:
-        """Return the predicted rate of a choice; None if one of the calls from which it is predicted was not timed.
-
-        Args:
-            choice: a way to run the training.
-        """
-
-    def strategies(self) -> dict[str, Decision | str]:
-        """Return the choice of each paper's strategy (performance model) by its name, or why it chooses nothing."""
-
-    def turn(self, choice: Decision, seconds: float) -> float | None:
-        """Run a choice for about the given time.
-
-        Args:
-            choice: a way to run the training.
-            seconds: length of the run.
-
-        Returns:
-            Gradient steps per second; None if the choice failed.
-        """
-
-    def finals(self, choices: Sequence[Decision], budget_s: float, report: Report) -> dict[Decision, Final]:
-        """Run choices and the pieces (calls of the training loop) that predict them, in the same interleaved rounds.
-
-        Args:
-            choices: ways to run the training.
-            budget_s: seconds that this may take.
-
-        Returns:
-            The rates and the prediction errors of each choice.
-        """
+    strategy: str
+    cores: int
+    choice: str | None = None
+    mapping: str = ""
+    loop: str | None = None
+    ahead: int | None = None
+    threads: int | None = None
+    actors: int | None = None
+    processes: int | None = None
+    stage: str | None = None
+    final_failed: str | None = None
+    terms_s: Mapping[str, float] | None = None
+    inputs: str | None = None
+    achieved: float | None = None
+    error: float | None = None
+    error_low: float | None = None
+    error_high: float | None = None
+    error_before: float | None = None
+    best: str | None = None
+    verdict: str | None = None
+    why_no_verdict: str | None = None
 
 
 @dataclass(frozen=True)
@@ -135,33 +109,33 @@ class StudiedCell:
     batch_size: int
     cores: int
 
-    def row(self, backend: str, choice: Decision | None, **values: Any) -> Row:
-        """Return a measurement of the study to store.
+    def row(self, strategy: str, choice: Decision | None, **values: Any) -> StudyResult:
+        """Return a row of the study to store.
 
         Args:
-            backend: the measurement's backend: "placerl", or the name of a strategy (performance model).
+            strategy: "placerl", or the name of a strategy (performance model).
             choice: the way to run the training that the row is about; None if it is about none.
-            values: further fields of the measurement, such as quantity and value.
+            values: further fields of the row, such as quantity and value.
         """
-        details = {"cores": self.cores} | (choice.details() | {"choice": str(choice)} if choice else {})
-        return Measurement(
-            suite=SUITE,
-            workload=self.workload,
-            primitive="training",
-            backend=backend,
-            device=str(choice.mapping) if choice else "",
-            batch_size=self.batch_size,
-            **{"provenance": Provenance.MEASURED, **values, "details": details | values.get("details", {})},
-        )
+        common: dict[str, Any] = {
+            "suite": SUITE,
+            "workload": self.workload,
+            "primitive": "training",
+            "batch_size": self.batch_size,
+            "cores": self.cores,
+            "strategy": strategy,
+            "provenance": Provenance.MEASURED,
+        }
+        return StudyResult(**{**common, **(choice.columns() if choice else {}), **values})
 
 
 def study(
     cell: StudiedCell,
-    timed: Timed,
+    timed: MeasuredCell,
     budget_s: float,
     report: Report = silent,
     clock: Callable[[], float] = monotonic,
-) -> Sequence[Row]:
+) -> Sequence[StudyResult]:
     """Find the best choice, the fastest way to run a training, and judge predictions and strategies by it.
 
     Args:
@@ -211,14 +185,14 @@ def study(
     ]
 
 
-def _not_run(cell: StudiedCell, choice: Decision, times: float) -> Row:
+def _not_run(cell: StudiedCell, choice: Decision, times: float) -> StudyResult:
     reason = f"predicted {times:.1f} times slower than the best; from {HOPELESS:g} times on none is run"
     return cell.row("placerl", choice, quantity="gradient_steps_per_s", status="not_run", reason=reason)
 
 
 def _achieved(
-    cell: StudiedCell, choice: Decision, standing: Standing, final: Final | None, timed: Timed
-) -> Row:
+    cell: StudiedCell, choice: Decision, standing: Standing, final: Final | None, timed: MeasuredCell
+) -> StudyResult:
     of = {"quantity": "gradient_steps_per_s"}
     rates = tuple(final.rates.values()) if final and final.rates else standing.rates
     stage = "final" if final and final.rates else f"heat {standing.heats}"
@@ -227,37 +201,40 @@ def _achieved(
         return cell.row("placerl", choice, **of, status="failed", reason=reason)
     enough = len(rates) >= statistics.FEWEST_SAMPLES
     low, high = statistics.interval(rates, in_order=True) if enough else (None, None)
-    details = {"stage": stage} | ({"final_failed": final.reason} if final and final.reason else {})
-    return cell.row(
-        "placerl", choice, **of, value=median(rates), low=low, high=high, samples=rates, details=details
-    )
+    lost = (final.reason if final else "") or None
+    found = {"value": median(rates), "low": low, "high": high, "samples": rates}
+    return cell.row("placerl", choice, **of, **found, stage=stage, final_failed=lost)
 
 
 def _predicted(
     cell: StudiedCell, choice: Decision, made: Prediction, standing: Standing | None, final: Final | None
-) -> Row:
-    details: dict[str, Any] = {"terms_s": dict(made.terms_s), "inputs": str(made.inputs)}
+) -> StudyResult:
+    found: dict[str, Any] = {"terms_s": dict(made.terms_s), "inputs": str(made.inputs)}
     rates = tuple(final.rates.values()) if final else ()
     if rates := rates or (standing.rates if standing else ()):
         achieved = median(rates)
-        details |= {"achieved": achieved, "error_before": made.gps / achieved - 1}
+        found |= {"achieved": achieved, "error_before": made.gps / achieved - 1}
     if final and final.errors:
-        details["error"] = median(final.errors)
+        found["error"] = median(final.errors)
         if len(final.errors) >= statistics.FEWEST_SAMPLES:
-            details["error_low"], details["error_high"] = statistics.interval(final.errors, in_order=True)
+            found["error_low"], found["error_high"] = statistics.interval(final.errors, in_order=True)
     return cell.row(
         OURS,
         choice,
         quantity="predicted_gradient_steps_per_s",
         provenance=made.provenance,
         value=made.gps,
-        details=details,
+        **found,
     )
 
 
 def _regret(
-    cell: StudiedCell, name: str, choice: Decision | str, finals: Mapping[Decision, Final], timed: Timed
-) -> Row:
+    cell: StudiedCell,
+    name: str,
+    choice: Decision | str,
+    finals: Mapping[Decision, Final],
+    timed: MeasuredCell,
+) -> StudyResult:
     able = {one: list(final.rates.values()) for one, final in finals.items() if final.rates}
     if isinstance(choice, str):
         return cell.row(name, None, quantity="regret", status="not_run", reason=f"needs: {choice}")
@@ -275,9 +252,7 @@ def _regret(
         value=lost.value,
         low=lost.low,
         high=lost.high,
-        details={
-            "best": best.details() | {"choice": str(best)},
-            "verdict": lost.verdict,
-            "why_no_verdict": lost.reason,
-        },
+        best=str(best),
+        verdict=lost.verdict,
+        why_no_verdict=lost.reason,
     )

@@ -6,7 +6,7 @@ the final (`harness.validate.study`). A choice is a way to run the training, for
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ import torch
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.suites import Suite
 from placerl.harness.loop.recorder import PIECE_S
 from placerl.harness.mapping import VALIDATED, Entry, PerformanceTable, Platform, Prediction, Problem, Target
 from placerl.harness.mapping.candidates import COMPARED_ONLY
@@ -34,11 +35,11 @@ from placerl.harness.validate import plan
 from placerl.harness.validate.rows import Profile
 from placerl.harness.validate.space import CPU, NATIVE, THREADED, Decision, Setting, space, under
 from placerl.harness.validate.space import PRECISIONS as OTHER_PRECISIONS
-from placerl.harness.validate.study import SUITE, Final
 from placerl.harness.workloads import Workload, override
 from placerl.harness.workloads.task import item_bytes
 from placerl.primitives.quantization.precision import FLOAT_32
 
+SUITE = Suite.BENCH_MAPPING
 PRECISIONS = (FLOAT_32, *OTHER_PRECISIONS)
 KEPT_BYTES = 2**23
 """Most bytes of the batches that wait in a training which stays open between its turns."""
@@ -47,6 +48,21 @@ OVERLAPPED = ((512, 32), (4096, 4), (2**20, 2))
 the hand-over just as well.
 """
 BLOCK_S, FINAL_BLOCK_S = 5e-3, 20e-3
+
+
+@dataclass(frozen=True)
+class Final:
+    """The results of one choice (a way to run the training) in the long runs that decide which choice is best.
+
+    Attributes:
+        rates: gradient steps per second by number of the round; empty if the choice failed.
+        errors: predicted / achieved - 1, one per round; empty if there is no prediction.
+        reason: why it failed; empty otherwise.
+    """
+
+    rates: Mapping[int, float] = field(default_factory=dict)
+    errors: tuple[float, ...] = ()
+    reason: str = ""
 
 
 class FewCores:

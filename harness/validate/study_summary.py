@@ -11,8 +11,7 @@ from math import log2
 from statistics import median
 from typing import Any
 
-from placerl.harness.core.row import Row
-from placerl.harness.validate.study import OURS
+from placerl.harness.validate.study import OURS, StudyResult
 
 GOAL_MEDIAN, GOAL_WITHIN, GOAL_SHARE, GOAL_WORST = 0.02, 0.05, 0.90, 0.15
 """Errors of predictions that are aimed at: the median, this share within that, none above that."""
@@ -40,10 +39,10 @@ class CellResult:
     workload: str
     batch_size: int
     cores: int
-    best: Row
-    finalists: tuple[Row, ...]
-    predictions: tuple[Row, ...]
-    regrets: dict[str, Row]
+    best: StudyResult
+    finalists: tuple[StudyResult, ...]
+    predictions: tuple[StudyResult, ...]
+    regrets: dict[str, StudyResult]
     failed: int
     not_run: int
 
@@ -51,20 +50,19 @@ class CellResult:
         return f"{self.workload} B = {self.batch_size}, {self.cores} core{'s' if self.cores > 1 else ''}"
 
 
-def results(rows: Iterable[Row]) -> list[CellResult]:
+def results(rows: Iterable[StudyResult]) -> list[CellResult]:
     """Return the results of every study that has a final, in the order of the rows.
 
     Args:
         rows: stored measurements of studies; those of one workload, batch size and number of cores are one result.
     """
-    cells: dict[CellKey, list[Row]] = {}
+    cells: dict[CellKey, list[StudyResult]] = {}
     for row in rows:
-        if row.batch_size is not None and "cores" in row.details:
-            cells.setdefault((row.workload, row.batch_size, row.details["cores"]), []).append(row)
+        cells.setdefault((row.workload, row.batch_size or 0, row.cores), []).append(row)
     found = []
     for key, some in cells.items():
         ran = [row for row in some if row.quantity == "gradient_steps_per_s"]
-        final = [row for row in ran if row.details.get("stage") == "final"]
+        final = [row for row in ran if row.stage == "final"]
         if not final:
             continue
         found.append(
@@ -72,8 +70,8 @@ def results(rows: Iterable[Row]) -> list[CellResult]:
                 *key,
                 best=max(final, key=lambda row: row.value or 0.0),
                 finalists=tuple(final),
-                predictions=tuple(row for row in some if "error" in row.details),
-                regrets={row.backend: row for row in some if row.quantity == "regret"},
+                predictions=tuple(row for row in some if row.error is not None),
+                regrets={row.strategy: row for row in some if row.quantity == "regret"},
                 failed=sum(row.status == "failed" for row in ran),
                 not_run=sum(row.status == "not_run" for row in ran),
             )
@@ -87,15 +85,15 @@ def entropy(values: Sequence[Any]) -> float:
     return sum(-share * log2(share) for share in shares if share < 1)
 
 
-def choice_part(row: Row, name: str) -> str:
+def choice_part(row: StudyResult, name: str) -> str:
     """Return one part of the choice (way to run the training) that a row is about, as text.
 
     Args:
         row: a row of a study.
         name: the part: "learner", "replay", "storage", "loop", "ahead", "threads", "actors" or "processes".
     """
-    mapping = dict(zip(PARTS[:3], row.details["mapping"].split("-"), strict=True))
-    return mapping.get(name) or str(row.details[name])
+    mapping = dict(zip(PARTS[:3], row.mapping.split("-"), strict=True))
+    return mapping.get(name) or str(getattr(row, name))
 
 
 def summary(cells: Sequence[CellResult]) -> list[str]:
@@ -108,7 +106,7 @@ def summary(cells: Sequence[CellResult]) -> list[str]:
     """
     if not cells:
         return ["No cell has a final."]
-    best = [cell.best.details["choice"] for cell in cells]
+    best = [cell.best.choice for cell in cells]
     parts = ((name, entropy([choice_part(cell.best, name) for cell in cells])) for name in PARTS)
     (commonest, times), *_ = Counter(best).most_common(1)
     tried = sum(len(cell.finalists) for cell in cells)
@@ -130,22 +128,22 @@ def _verdict(met: bool, goal: str) -> str:
 
 
 def _errors(cells: Sequence[CellResult]) -> list[str]:
-    found = [(abs(row.details["error"]), row, cell) for cell in cells for row in cell.predictions]
+    found = [(abs(row.error or 0.0), row, cell) for cell in cells for row in cell.predictions]
     if not found:
         return ["No finalist was predicted."]
     errors = [error for error, _, _ in found]
     middle, within = median(errors), _within(errors)
     worst, row, cell = max(found, key=lambda one: one[0])
-    before = median(abs(row.details["error_before"]) for _, row, _ in found)
+    before = median(abs(row.error_before or 0.0) for _, row, _ in found)
     return [
         f"Errors of {len(errors)} predictions of finalists, from pieces of the same rounds:",
         f"- median {middle:.1%} ({_verdict(middle <= GOAL_MEDIAN, f'{GOAL_MEDIAN:.0%}')}); {before:.1%} from the "
         "pieces timed before",
         f"- {within:.0%} within {GOAL_WITHIN:.0%} ({_verdict(within >= GOAL_SHARE, f'{GOAL_SHARE:.0%}')})",
-        f"- worst {row.details['error']:+.1%} ({_verdict(worst <= GOAL_WORST, f'none above {GOAL_WORST:.0%}')}): "
-        f"{cell}: {row.details['choice']}",
+        f"- worst {row.error:+.1%} ({_verdict(worst <= GOAL_WORST, f'none above {GOAL_WORST:.0%}')}): "
+        f"{cell}: {row.choice}",
         *_errors_by(lambda row, cell: f"{cell.cores} core{'s' if cell.cores > 1 else ''}", found),
-        *_errors_by(lambda row, cell: row.details["loop"], found),
+        *_errors_by(lambda row, cell: row.loop or "", found),
     ]
 
 
@@ -154,7 +152,7 @@ def _within(errors: Sequence[float]) -> float:
 
 
 def _errors_by(
-    name: Callable[[Row, CellResult], str], found: Iterable[tuple[float, Row, CellResult]]
+    name: Callable[[StudyResult, CellResult], str], found: Iterable[tuple[float, StudyResult, CellResult]]
 ) -> list[str]:
     """Return one line with the errors of each group of predictions; none if there is one group."""
     groups: dict[str, list[float]] = {}
@@ -178,7 +176,7 @@ def _regrets(cells: Sequence[CellResult]) -> list[str]:
             continue
         values = [value for value, _, _ in ran]
         small = sum(value <= GOAL_REGRET for value in values) / len(values)
-        unsure = [value > GOAL_REGRET for value, row, _ in ran if row.details["verdict"] == "no verdict"]
+        unsure = [value > GOAL_REGRET for value, row, _ in ran if row.verdict == "no verdict"]
         worst, row, cell = max(ran, key=lambda one: one[0])
         text = f"- {name}: median {median(values):.1%}, worst {worst:.1%}; at most {GOAL_REGRET:.0%} in {small:.0%} of "
         text += f"{len(ran)} cells"
@@ -191,9 +189,7 @@ def _regrets(cells: Sequence[CellResult]) -> list[str]:
             text += f"; not run in {len(rows) - len(ran)}: {missing}"
         lines.append(text)
         if worst > 0:
-            lines.append(
-                f"  loses most in {cell}: {row.details['choice']}; best {row.details['best']['choice']}"
-            )
+            lines.append(f"  loses most in {cell}: {row.choice}; best {row.best}")
     return lines
 
 
@@ -210,12 +206,12 @@ def cell_lines(cells: Sequence[CellResult]) -> list[list[str]]:
     lines = []
     for cell in cells:
         ours = cell.regrets.get(OURS)
-        value = "" if ours is None or ours.value is None else f"{ours.value:.1%} ({ours.details['verdict']})"
-        errors = [row.details["error"] for row in cell.predictions]
-        chosen = "" if ours is None else str(ours.details.get("choice", ""))
+        value = "" if ours is None or ours.value is None else f"{ours.value:.1%} ({ours.verdict})"
+        errors = [row.error or 0.0 for row in cell.predictions]
+        chosen = (ours.choice if ours else "") or ""
         rate = f"{cell.best.value:,.4g}"
         if cell.best.low is not None and cell.best.high is not None:
             rate += f" [{cell.best.low:,.4g}, {cell.best.high:,.4g}]"
         worst = f"{max(errors, key=abs):+.1%}" if errors else ""
-        lines.append([str(cell), str(cell.best.details["choice"]), rate, chosen, value, worst])
+        lines.append([str(cell), str(cell.best.choice), rate, chosen, value, worst])
     return lines

@@ -22,13 +22,12 @@ from placerl.harness.cli.bench.command import SHOWN_FAILURES, Bench, cell, secti
 from placerl.harness.cli.bench.training_bench import SMALL, TrainingCell
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Row
 from placerl.harness.measure.conditions import pinned, usable_cores
 from placerl.harness.platforms import PlatformFile, available_memory, of_this_machine
 from placerl.harness.runtime.units.process import ProcessUnit
 from placerl.harness.store.cell import Cell
-from placerl.harness.validate.study import HOPELESS, SUITE, StudiedCell, study
-from placerl.harness.validate.study_cell import MeasuredCell
+from placerl.harness.validate.study import HOPELESS, StudiedCell, StudyResult, study
+from placerl.harness.validate.study_cell import SUITE, MeasuredCell
 from placerl.harness.validate.study_summary import cell_lines, results, summary
 from placerl.harness.workloads import Workload
 
@@ -111,9 +110,9 @@ class Processes:
     platform: PlatformFile
     budget_s: float
     _group: tuple[str, int] | None = None
-    _unit: ProcessUnit[StudiedCell, Sequence[Row]] | None = None
+    _unit: ProcessUnit[StudiedCell, Sequence[StudyResult]] | None = None
 
-    def study(self, workload: StudiedWorkload, batch_size: int, cores: int) -> Sequence[Row]:
+    def study(self, workload: StudiedWorkload, batch_size: int, cores: int) -> Sequence[StudyResult]:
         """Measure one cell in its process, and return the rows.
 
         Args:
@@ -155,7 +154,7 @@ class Processes:
 
 def studying(
     workload: StudiedWorkload, platform: PlatformFile, budget_s: float
-) -> Callable[[StudiedCell], Sequence[Row]]:
+) -> Callable[[StudiedCell], Sequence[StudyResult]]:
     """Return a function that measures a cell of a workload in its process, and returns the cell's rows.
 
     Args:
@@ -164,11 +163,11 @@ def studying(
         budget_s: seconds of a cell.
     """
 
-    def studied(cell: StudiedCell) -> Sequence[Row]:
+    def studied(cell: StudiedCell) -> Sequence[StudyResult]:
         with closing(MeasuredCell(workload.item(), cell.batch_size, cell.cores, platform)) as timed:
             return study(cell, timed, budget_s)
 
-    def alone(cell: StudiedCell) -> Sequence[Row]:
+    def alone(cell: StudiedCell) -> Sequence[StudyResult]:
         try:
             return studied(cell)
         finally:
@@ -199,7 +198,7 @@ def cells_of(workloads: Sequence[StudiedWorkload], processes: Processes, only: s
                     workload: StudiedWorkload = workload,
                     size: int = size,
                     cores: int = cores,
-                ) -> Sequence[Row]:
+                ) -> Sequence[StudyResult]:
                     return processes.study(workload, size, cores)
 
                 key = f"{SUITE}/{workload.training.name}/{size}/{cores}-core"
@@ -207,13 +206,13 @@ def cells_of(workloads: Sequence[StudiedWorkload], processes: Processes, only: s
     return [one for one in made if only in one.key]
 
 
-def _not_run(rows: Sequence[Row]) -> list[str]:
+def _not_run(rows: Sequence[StudyResult]) -> list[str]:
     """Return a line for each cell that was not run; other rows that were not run are of one choice."""
-    whole = (row for row in rows if row.status == "not_run" and row.backend == "placerl")
-    return [f"- {m.workload}, B = {m.batch_size}: {m.reason}" for m in whole if "choice" not in m.details]
+    whole = (row for row in rows if row.status == "not_run" and row.strategy == "placerl")
+    return [f"- {m.workload}, B = {m.batch_size}: {m.reason}" for m in whole if m.choice is None]
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[StudyResult]) -> str:
     """Return the results as Markdown: a summary, then a table with a line per cell, then what was not run.
 
     A cell is a workload, a batch size and a number of cores.
@@ -251,7 +250,7 @@ def bench(
             "--budget-s", min=0, help="Seconds of one cell, besides starting it; 0 is the shortest."
         ),
     ] = 30.0,
-) -> Bench[Row]:
+) -> Bench[StudyResult]:
     """Find the best choice of many cells by running, and judge predictions and strategies by it (no GPU).
 
     Exit status 1 if a cell failed; the same command tries it again.
@@ -261,7 +260,7 @@ def bench(
     if not chosen:
         raise UserError("command line", "--cells", repr(cells), "a part of a cell's key")
 
-    def said(rows: Sequence[Row]) -> list[str]:
+    def said(rows: Sequence[StudyResult]) -> list[str]:
         return [*summary(results(rows)), *_not_run(rows)[:SHOWN_FAILURES]]
 
-    return Bench(SUITE, Row, chosen, table, selecting=("cells",), summary=said, close=processes.close)
+    return Bench(SUITE, StudyResult, chosen, table, selecting=("cells",), summary=said, close=processes.close)

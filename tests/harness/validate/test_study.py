@@ -1,5 +1,6 @@
 """The study of a cell and its summary, on choices whose times are known."""
 
+from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -7,9 +8,9 @@ import pytest
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping import Loop, Mapping, Prediction
 from placerl.harness.validate.space import Decision
-from placerl.harness.validate.study import FINALISTS, OURS, Final, StudiedCell, study
+from placerl.harness.validate.study import FINALISTS, OURS, StudiedCell, study
+from placerl.harness.validate.study_cell import Final
 from placerl.harness.validate.study_summary import cell_lines, entropy, results, summary
-from tests.harness.old_form import replace
 from tests.harness.validate.achieved import PACE
 
 CELL = StudiedCell("hopper-ddpg", 32, 2)
@@ -72,7 +73,7 @@ class Known:
 
 
 def by_quantity(rows, quantity):
-    return {(row.backend, row.details.get("choice")): row for row in rows if row.quantity == quantity}
+    return {(row.strategy, row.choice): row for row in rows if row.quantity == quantity}
 
 
 def test_the_best_is_found_by_running_and_regrets_are_losses_against_it():
@@ -83,10 +84,10 @@ def test_the_best_is_found_by_running_and_regrets_are_losses_against_it():
     rows = known.rows()
     assert set(known.asked) == {of_threads(n) for n in (5, 6, 7, 8)} | {TORCH}
     assert len(known.asked) == FINALISTS + 1
-    regrets = {row.backend: row for row in rows if row.quantity == "regret"}
+    regrets = {row.strategy: row for row in rows if row.quantity == "regret"}
     assert regrets[OURS].value == pytest.approx(1 - 106 / 108)
-    assert regrets[OURS].details["best"]["threads"] == 8
-    assert regrets[OURS].details["verdict"] == "lost", "by rounds the change of pace cancels"
+    assert regrets[OURS].best == str(of_threads(8))
+    assert regrets[OURS].verdict == "lost", "by rounds the change of pace cancels"
     assert regrets["a paper's"].value == pytest.approx(1 - 50 / 108)
     assert regrets["a paper's"].low == pytest.approx(1 - 50 / 108)
 
@@ -94,7 +95,7 @@ def test_the_best_is_found_by_running_and_regrets_are_losses_against_it():
 def test_of_equal_predictions_the_one_with_the_larger_d_is_chosen():
     few, many = (replace(NATIVE, ahead=ahead) for ahead in (2, 50))
     rows = Known({few: 90.0, many: 100.0}, {few: 100.0 + 1e-6, many: 100.0}).rows()
-    assert next(row for row in rows if row.quantity == "regret" and row.backend == OURS).value == 0.0
+    assert next(row for row in rows if row.quantity == "regret" and row.strategy == OURS).value == 0.0
 
 
 def test_every_choice_has_a_row_with_the_stage_that_it_reached():
@@ -102,7 +103,7 @@ def test_every_choice_has_a_row_with_the_stage_that_it_reached():
     made = Known(rates, {of_threads(1): 101.0}).rows()
     rows = by_quantity(made, "gradient_steps_per_s")
     assert len(rows) == 16
-    stages = [rows["placerl", str(of_threads(n))].details["stage"] for n in (1, 2, 8, 9, 12, 16)]
+    stages = [rows["placerl", str(of_threads(n))].stage for n in (1, 2, 8, 9, 12, 16)]
     # The slowest was chosen, so it is in the final.
     assert stages == ["final", "heat 1", "heat 1", "heat 2", "heat 2", "final"]
     final = rows["placerl", str(of_threads(16))]
@@ -116,11 +117,11 @@ def test_errors_are_those_of_the_final_and_others_are_told_apart():
     rates = {of_threads(n): 100.0 for n in range(1, 10)} | {TORCH: 80.0}
     predicted = {of_threads(1): 103.0, TORCH: 40.0}
     rows = by_quantity(Known(rates, predicted).rows(), "predicted_gradient_steps_per_s")
-    assert rows[OURS, str(NATIVE)].details["error"] == pytest.approx(0.03)
+    assert rows[OURS, str(NATIVE)].error == pytest.approx(0.03)
     assert rows[OURS, str(NATIVE)].provenance is Provenance.MODELLED
-    slow = rows[OURS, str(TORCH)].details
-    assert slow["error_before"] == pytest.approx(-0.5)
-    assert "error" not in slow, "it never came into the final"
+    slow = rows[OURS, str(TORCH)]
+    assert slow.error_before == pytest.approx(-0.5)
+    assert slow.error is None, "it never came into the final"
 
 
 def test_rates_and_errors_that_drift_are_known_no_better_than_between_their_extremes():
@@ -135,16 +136,15 @@ def test_rates_and_errors_that_drift_are_known_no_better_than_between_their_extr
     rows = Drifting({NATIVE: 100.0}, {NATIVE: 100.0}).rows()
     rate = by_quantity(rows, "gradient_steps_per_s")["placerl", str(NATIVE)]
     assert (rate.low, rate.high) == (100, 119)
-    details = by_quantity(rows, "predicted_gradient_steps_per_s")[OURS, str(NATIVE)].details
-    assert details["error_low"] == pytest.approx(100 / 119 - 1)
-    assert details["error_high"] == pytest.approx(0)
+    made = by_quantity(rows, "predicted_gradient_steps_per_s")[OURS, str(NATIVE)]
+    assert (made.error_low, made.error_high) == pytest.approx((100 / 119 - 1, 0))
 
 
 def test_what_a_strategy_chose_outside_the_space_is_judged_too():
     known = Known({NATIVE: 100.0, FLAT: 50.0}, {NATIVE: 100.0, FLAT: 55.0}, {"a paper's": FLAT})
     known.choices = (NATIVE,)
     rows = by_quantity(known.rows(), "predicted_gradient_steps_per_s")
-    assert rows[OURS, str(FLAT)].details["error"] == pytest.approx(0.1)
+    assert rows[OURS, str(FLAT)].error == pytest.approx(0.1)
 
 
 def test_one_round_does_not_show_that_the_chosen_is_the_best():
@@ -154,9 +154,9 @@ def test_one_round_does_not_show_that_the_chosen_is_the_best():
             return {choice: Final({0: one.rates[0]}, one.errors[:1]) for choice, one in found.items()}
 
     rows = Once({NATIVE: 100.0, TORCH: 90.0}, {NATIVE: 100.0, TORCH: 90.0}, {"a paper's": TORCH}).rows()
-    regrets = {row.backend: row for row in rows if row.quantity == "regret"}
-    assert (regrets[OURS].value, regrets[OURS].details["verdict"]) == (0.0, "no verdict")
-    assert regrets[OURS].details["why_no_verdict"] == "1 rounds"
+    regrets = {row.strategy: row for row in rows if row.quantity == "regret"}
+    assert (regrets[OURS].value, regrets[OURS].verdict) == (0.0, "no verdict")
+    assert regrets[OURS].why_no_verdict == "1 rounds"
     text = "\n".join(summary(results(rows)))
     assert (
         "at most 2% in 100% of 1 cells (goal 95%: met); without a verdict: 1 of these, 0 of the others"
@@ -172,7 +172,7 @@ def test_what_is_predicted_far_slower_is_not_run_unless_it_was_chosen():
     ran = by_quantity(rows, "gradient_steps_per_s")
     assert ran["placerl", str(TORCH)].status == "not_run"
     assert ran["placerl", str(TORCH)].reason.startswith("predicted 10.0 times slower than the best")
-    assert ran["placerl", str(FLAT)].details["stage"] == "final"
+    assert ran["placerl", str(FLAT)].stage == "final"
     assert by_quantity(rows, "predicted_gradient_steps_per_s")[OURS, str(TORCH)].value == 10.0
     (cell,) = results(rows)
     assert (len(cell.finalists), cell.failed, cell.not_run) == (2, 0, 1)
@@ -181,11 +181,11 @@ def test_what_is_predicted_far_slower_is_not_run_unless_it_was_chosen():
 def test_what_fails_or_chooses_nothing_says_so():
     chosen = {"cannot": "no pair of targets", "broken": FLAT}
     rows = Known({NATIVE: 100.0, TORCH: 90.0}, {NATIVE: 100.0}, chosen).rows()
-    regrets = {row.backend: row for row in rows if row.quantity == "regret"}
+    regrets = {row.strategy: row for row in rows if row.quantity == "regret"}
     assert (regrets["cannot"].status, regrets["cannot"].reason) == ("not_run", "needs: no pair of targets")
     assert regrets["broken"].status == "not_run"
     assert "OSError: no such device" in regrets["broken"].reason
-    assert regrets[OURS].details["verdict"] == "best"
+    assert regrets[OURS].verdict == "best"
     failed = by_quantity(rows, "gradient_steps_per_s")["placerl", str(FLAT)]
     assert (failed.status, failed.reason) == ("failed", "OSError: no such device")
 
@@ -235,10 +235,7 @@ def test_the_summary_has_every_goal_with_its_verdict():
 def test_errors_are_told_apart_by_cores_and_by_loop():
     relaxed = replace(NATIVE, loop=Loop.RELAXED, ahead=50)
     rows = cell("one", {NATIVE: 100.0, relaxed: 200.0}, {NATIVE: 101.0, relaxed: 180.0})
-    one_core = [
-        replace(row, details=row.details | {"cores": 1})
-        for row in cell("one", {NATIVE: 80.0}, {NATIVE: 80.0})
-    ]
+    one_core = [replace(row, cores=1) for row in cell("one", {NATIVE: 80.0}, {NATIVE: 80.0})]
     lines = summary(results([*rows, *one_core]))
     assert "- median and share within 5%: 1 core 0.0%, 100% (1); 2 cores 5.5%, 50% (2)" in lines
     assert "- median and share within 5%: fused 0.5%, 100% (2); relaxed 10.0%, 0% (1)" in lines
@@ -264,4 +261,4 @@ def test_a_choice_names_what_differs_from_the_plainest():
     assert relaxed.setting == (2, 8, 0), "off-policy, pieces with and without processes are timed together"
     assert str(replace(NATIVE, processes=2)) == "native-native-cpu fused, 2 processes"
     assert replace(NATIVE, processes=2).setting == (1, 1, 2)
-    assert relaxed.details()["mapping"] == "torch-native-cpu"
+    assert relaxed.columns()["mapping"] == "torch-native-cpu"

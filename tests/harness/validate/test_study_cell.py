@@ -239,7 +239,7 @@ def test_a_small_cell_is_studied_for_real(monkeypatch):
     assert 0 <= cell.regrets[OURS].value < 1
     assert {"map-tpds23", "pearl24", "primitive-sum"} <= set(cell.regrets)
     assert "native" in {choice_part(row, "learner") for row in cell.predictions}
-    assert max(abs(row.details["error"]) for row in cell.predictions) < 3, "of the same order at least"
+    assert max(abs(row.error) for row in cell.predictions) < 3, "of the same order at least"
     assert len(summary([cell])) <= 40
 
 

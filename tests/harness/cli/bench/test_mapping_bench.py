@@ -2,7 +2,6 @@
 
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,14 +40,12 @@ def test_there_are_sixty_cells_of_the_workloads_in_which_answers_differ() -> Non
 def rows_of(workload: str, size: int, cores: int) -> list:
     """What a study would have found."""
     cell = StudiedCell(workload, size, cores)
-    achieved = cell.row("placerl", CHOICE, quantity="gradient_steps_per_s", value=100.0)
-    achieved = replace(achieved, details=achieved.details | {"stage": "final"})
-    details = {"best": CHOICE.details() | {"choice": str(CHOICE)}, "verdict": "best"}
+    achieved = cell.row("placerl", CHOICE, quantity="gradient_steps_per_s", value=100.0, stage="final")
     slow = {"status": "not_run", "reason": "predicted 4.0 times slower than the best"}
     return [
         achieved,
         cell.row("placerl", SLOW, quantity="gradient_steps_per_s", **slow),
-        cell.row(OURS, CHOICE, quantity="regret", value=0.0, details=details),
+        cell.row(OURS, CHOICE, quantity="regret", value=0.0, best=str(CHOICE), verdict="best"),
     ]
 
 
