@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.quantities import declared
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.suites import Suite
 
 STATUSES = ("ok", "too_noisy", "failed", "not_run")
 KINDS: "dict[str, type[Row]]" = {}
@@ -236,13 +236,6 @@ class Measurement(Row):
     backend: str = ""
     device: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.details, Mapping) and isinstance(
-            name := self.details.get("experiment"), Experiment
-        ):
-            name.check(self.quantity)
 
 
 class Interrupted(KeyboardInterrupt):

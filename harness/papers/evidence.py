@@ -9,9 +9,10 @@ from typing import Any
 import pandas as pd
 
 from placerl.harness.core.provenance import Provenance, weakest
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.suites import Suite
 from placerl.harness.measure import rows as summary_rows
 from placerl.harness.measure import statistics
+from placerl.harness.papers.experiments import Experiment
 from placerl.harness.papers.number import Number, bounded_speedup, merge_rows
 
 USABLE = ("ok", "too_noisy")
@@ -54,6 +55,8 @@ def select(frame: pd.DataFrame, **equal: object) -> pd.DataFrame:
 def rows_of(frame: pd.DataFrame, experiment: Experiment, quantity: str = "", **equal: object) -> list[Any]:
     """Return the measurements of an experiment that have a value, as named tuples (`records`).
 
+    Their `parameters` are the experiment's columns (`Experiment.read`).
+
     Args:
         experiment: the experiment, which the file of its figure declares.
         quantity: one of the experiment's quantities, such as "time_per_call"; empty for all.
@@ -66,7 +69,8 @@ def rows_of(frame: pd.DataFrame, experiment: Experiment, quantity: str = "", **e
         experiment.check(quantity)
         equal["quantity"] = quantity
     chosen = select(frame, suite=Suite.CLAIM, **equal)
-    return records(chosen[chosen["experiment"] == experiment])
+    found = records(chosen[chosen["experiment"] == experiment])
+    return [row._replace(parameters=experiment.read(row.parameters)) for row in found]
 
 
 def last_attempts(frame: pd.DataFrame, *, of_any_code: bool = False) -> pd.DataFrame:
@@ -115,16 +119,6 @@ def noisy(frame: pd.DataFrame) -> bool:
         frame: stored measurements, one per row.
     """
     return bool((frame["status"] == "too_noisy").any())
-
-
-def parameter(row: Any, name: str) -> Any:
-    """Return a parameter of a row of an experiment; None if there is no such parameter.
-
-    Args:
-        row: a stored measurement, one of those that `records` returns.
-        name: name of the parameter, such as "threads".
-    """
-    return (row.parameters or {}).get(name)
 
 
 def mapping_of(row: Any) -> str:

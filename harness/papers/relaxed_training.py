@@ -24,8 +24,7 @@ from placerl.harness import workloads
 from placerl.harness.compare.learning import interquartile_mean
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.row import HowTimed, Row
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import conditions
@@ -33,7 +32,8 @@ from placerl.harness.measure.statistics import FEWEST_SAMPLES
 from placerl.harness.papers import charts
 from placerl.harness.papers.cells import row_cell
 from placerl.harness.papers.charts import Panel
-from placerl.harness.papers.evidence import parameter, rows_of
+from placerl.harness.papers.evidence import rows_of
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.number import Number
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.seed_order import last_fifth
@@ -44,6 +44,23 @@ STRETCHES = 20
 NO_LOSS = 0.9
 """A curve has no visible loss if its share of the gain is at least this, with its whole interval."""
 _RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Returns(Columns):
+    """Columns of a training's row.
+
+    Attributes:
+        curve, options, seed, gradient_steps: the variant of the loop with its options, and the training.
+        environment_steps, mean_returns: steps taken at the end of each stretch, and the mean return in it.
+    """
+
+    curve: str
+    seed: int
+    gradient_steps: int
+    options: dict[str, Any] | None = None
+    environment_steps: list[int] | None = None
+    mean_returns: list[float | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -129,8 +146,15 @@ def train(
         training.close()
     last = tuple(value for ended in last_fifth(returns) for value in ended)
     row = partial(
-        Measurement,
-        suite=Suite.CLAIM,
+        experiment.key.row,
+        Returns(
+            curve.name,
+            seed,
+            training.gradient_steps,
+            curve.options,
+            environment_steps,
+            [float(np.mean(ended)) if ended else None for ended in returns],
+        ),
         workload=name,
         primitive="training",
         backend=curve.name,
@@ -138,16 +162,7 @@ def train(
         batch_size=item.training.batch_size,
         quantity="final_return",
         provenance=Provenance.MEASURED,
-        details={
-            "experiment": experiment.key,
-            "curve": curve.name,
-            "options": curve.options,
-            "seed": seed,
-            "gradient_steps": training.gradient_steps,
-            "environment_steps": environment_steps,
-            "mean_returns": [float(np.mean(ended)) if ended else None for ended in returns],
-            "conditions": conditions(),
-        },
+        timed=HowTimed(conditions=conditions()),
     )
     if not last:
         return row(status="failed", reason="no episode ended in the last fifth of training")
@@ -193,8 +208,8 @@ def runs_of(frame: pd.DataFrame, experiment: Relaxation) -> dict[str, Runs]:
     """
     found: dict[str, dict[int, Runs]] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
     for row in rows_of(frame, experiment.key, "final_return"):
-        length = int(parameter(row, "gradient_steps") or 0)  # rows of earlier versions do not state it
-        found[row.workload][length][row.backend][int(parameter(row, "seed"))] = row
+        length = row.parameters.gradient_steps or 0  # rows of earlier versions do not state it
+        found[row.workload][length][row.backend][row.parameters.seed] = row
     names = [curve.name for curve in experiment.curves]
     complete = {}
     for workload, lengths in found.items():
@@ -218,9 +233,7 @@ def scores_of(rows: dict[int, Any]) -> npt.NDArray:
 
 def _first(rows: dict[int, Any]) -> npt.NDArray:
     """Return the returns at the beginning of training, one per seed."""
-    return np.array(
-        [next(x for x in parameter(row, "mean_returns") if x is not None) for row in rows.values()]
-    )
+    return np.array([next(x for x in row.parameters.mean_returns if x is not None) for row in rows.values()])
 
 
 def share_of_gain(
@@ -335,8 +348,8 @@ def panels(frame: pd.DataFrame, experiment: Relaxation) -> list[Panel]:
 
 
 def _learning_curve(rows: dict[int, Any]) -> list[tuple[float, Number]]:
-    steps = [parameter(row, "environment_steps") or () for row in rows.values()]  # earlier rows have none
-    returns = [parameter(row, "mean_returns") for row in rows.values()]
+    steps = [row.parameters.environment_steps or () for row in rows.values()]  # earlier rows have none
+    returns = [row.parameters.mean_returns for row in rows.values()]
     labels = tuple(sorted(int(row.Index) for row in rows.values()))
     points = []
     for stretch in range(min(map(len, (*steps, *returns)))):

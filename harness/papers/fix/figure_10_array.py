@@ -8,7 +8,7 @@ frequency is the paper's, and an assumption: this design was not placed on the d
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,17 +16,13 @@ import pandas as pd
 
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.row import Row
 from placerl.harness.papers.assumptions import both_outcomes, sentences_of_its_own
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.clocks import (
-    CLOCK,
-    placed_clock,
-    times_as_fast,
-)
-from placerl.harness.papers.evidence import number, parameter, rows_of
+from placerl.harness.papers.clocks import placed_clock, times_as_fast
+from placerl.harness.papers.evidence import number, rows_of
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.fix.throughput import BATCH_SIZES, WORKLOAD
 from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.number import Number, from_cell, from_text, ratio
@@ -36,7 +32,25 @@ from placerl.primitives.fpga.cycles import fixar, networks
 from placerl.primitives.fpga.cycles.fixar_dataflows import ELEMENTS
 from placerl.primitives.learner.fpga import fpga_backend
 
-EXPERIMENT = Experiment("FIX-F10", "FIX's accelerator over the batch size", "learner_inferences_per_s")
+
+@dataclass(frozen=True)
+class ArrayCycles(Columns):
+    """Columns of the accelerator's rows: its clock, the cycles of a batch, and those that its program adds up to."""
+
+    clock_mhz: float
+    clock_source: str
+    cycles: int | None = None
+    unit_cycles: dict[str, int] | None = None
+    forward_cycles: int | None = None
+    formula: str | None = None
+    formula_cycles: int | None = None
+    difference_cycles: int | None = None
+    clock_assumed: bool = True
+
+
+EXPERIMENT = Experiment(
+    "FIX-F10", "FIX's accelerator over the batch size", "learner_inferences_per_s", ArrayCycles
+)
 DEVICE = "fpga:u50"
 QUANTITY = "learner_inferences_per_s"
 BACKENDS = {32: "accelerator, 32-bit activations", 16: "accelerator, 16-bit activations"}
@@ -66,19 +80,15 @@ def measure(report: Report) -> Sequence[Row]:
     rows = []
     for done, batch_size in enumerate(BATCH_SIZES):
         report(done, len(BATCH_SIZES), f"FIX's accelerator, batch size {batch_size}")
-        for bits in BACKENDS:
-            row = _row(batch_size, bits)
-            if missing:
-                rows.append(replace(row, status="not_run", reason=f"needs {missing}"))
-            else:
-                rows.append(_counted(row, batch_size, bits))
+        rows += [_row(batch_size, bits, missing) for bits in BACKENDS]
     return rows
 
 
-def _row(batch_size: int, bits: int) -> Measurement:
+def _row(batch_size: int, bits: int, missing: str) -> Row:
     clock = simulated.clock(DEVICE)
-    return Measurement(
-        suite=Suite.CLAIM,
+    columns = ArrayCycles(clock.value, clock.source)
+    row = partial(
+        EXPERIMENT.row,
         workload=WORKLOAD,
         primitive="learner.step",
         backend=BACKENDS[bits],
@@ -86,18 +96,9 @@ def _row(batch_size: int, bits: int) -> Measurement:
         batch_size=batch_size,
         quantity=QUANTITY,
         provenance=Provenance.SIMULATED,
-        status="not_run",
-        reason="not counted yet",
-        details={
-            "experiment": EXPERIMENT,
-            "clock_mhz": clock.value,
-            "clock_assumed": True,
-            "clock_source": clock.source,
-        },
     )
-
-
-def _counted(row: Measurement, batch_size: int, bits: int) -> Measurement:
+    if missing:
+        return row(columns, status="not_run", reason=f"needs {missing}")
     from placerl.primitives.fpga.cycles.blocks import fixar as block
     from placerl.primitives.fpga.fixar.cycles import forward_cycles, step_cycles
     from placerl.primitives.fpga.fixar.shape import benchmark
@@ -105,17 +106,16 @@ def _counted(row: Measurement, batch_size: int, bits: int) -> Measurement:
     shape = benchmark(NETWORK, SIDE)
     parts = step_cycles(shape, batch_size, halves=bits == 16)
     cycles = block.BLOCK([NETWORK, SIDE], [batch_size, bits == 16])
-    details = {
-        **row.details,
-        "cycles": cycles,
-        "unit_cycles": parts,
-        "forward_cycles": forward_cycles(shape, batch_size, halves=bits == 16),
-        "formula": "a block of weights a cycle for each group of samples; Adam, 16 weights a cycle",
-        "formula_cycles": sum(parts.values()),
-        "difference_cycles": cycles - sum(parts.values()),
-    }
-    value = batch_size * row.details["clock_mhz"] * 1e6 / cycles
-    return replace(row, status="ok", reason="", value=value, details=details)
+    counted = replace(
+        columns,
+        cycles=cycles,
+        unit_cycles=parts,
+        forward_cycles=forward_cycles(shape, batch_size, halves=bits == 16),
+        formula="a block of weights a cycle for each group of samples; Adam, 16 weights a cycle",
+        formula_cycles=sum(parts.values()),
+        difference_cycles=cycles - sum(parts.values()),
+    )
+    return row(counted, value=batch_size * clock.value * 1e6 / cycles)
 
 
 def cycle_requests(tier: TierLimits) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -183,17 +183,17 @@ def constant_rate(frame: pd.DataFrame, bits: int) -> Finding:
         return Finding(Outcome.NOT_RUN, needs=NEEDS_ROWS)
     numbers = [number(row, f"{name}, batch size {size}") for size, row in sorted(judged.items())]
     slowest = min(numbers, key=lambda each: each.value)
-    clock_mhz = float(parameter(judged[min(judged)], CLOCK))
+    clock_mhz = judged[min(judged)].parameters.clock_mhz
     numbers.append(times_as_fast(replace(slowest, quantity=f"{name}, slowest batch size"), clock_mhz)[1])
     for size in (min(judged), max(judged)):
-        parts = parameter(judged[size], "unit_cycles")
+        parts = judged[size].parameters.unit_cycles
         share = 100 * float(parts["adam"]) / sum(map(float, parts.values()))
         title = f"{name}, batch size {size}: cycles of Adam, of all"
         numbers.append(Number(title, share, "%", Provenance.MODELLED, "placerl.primitives.fpga.fixar.cycles"))
     state, action = networks.FIX_BENCHMARKS["HalfCheetah"]
     size = max(judged)
     done = sum(p.outputs * p.inputs * p.vectors for p in fixar.ddpg_products(state, action, size))
-    possible = POSSIBLE[bits] * ELEMENTS * float(parameter(judged[size], "cycles"))
+    possible = POSSIBLE[bits] * ELEMENTS * judged[size].parameters.cycles
     used = 100 * done / possible
     title = f"{name}, batch size {size}: multiply-adds, of those possible"
     source = f"all products over {POSSIBLE[bits]} x 512 elements x cycles"
@@ -228,8 +228,8 @@ def _bar(size: int) -> Number:
 
 
 def _forward_cycles(row: Any) -> Number:
-    cycles = float(parameter(row, "forward_cycles"))
-    return Number("products", cycles, "cycles", Provenance.MODELLED, "", rows=(int(row.Index),))
+    cycles = row.parameters.forward_cycles
+    return Number("products", float(cycles), "cycles", Provenance.MODELLED, "", rows=(int(row.Index),))
 
 
 class HalfPrecisionDoubles(Claim):

@@ -13,7 +13,7 @@ from placerl.harness.papers import charts, published
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.charts import Panel
-from placerl.harness.papers.evidence import parameter, rows_of
+from placerl.harness.papers.evidence import rows_of
 from placerl.harness.papers.fix import training
 from placerl.harness.papers.fix.training import DYNAMIC, FIXED_16, FIXED_32, FLOAT
 from placerl.harness.papers.number import Number, from_cell, from_text
@@ -87,7 +87,7 @@ def _runs(frame: pd.DataFrame) -> dict[str, Runs]:
     """
     found: dict[str, dict[int, Runs]] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
     for row in rows_of(frame, training.EXPERIMENT, "evaluation_return"):
-        found[row.workload][int(parameter(row, "steps"))][row.backend][int(parameter(row, "seed"))] = row
+        found[row.workload][row.parameters.steps][row.backend][row.parameters.seed] = row
     complete: dict[str, Runs] = {}
     for name, lengths in found.items():
         for _, curves in sorted(lengths.items()):
@@ -108,7 +108,7 @@ def _judged(name: str, runs: Runs, ours: list[Number], words: list[str]) -> Outc
         finals[curve] = float(np.mean([row.value for row in rows.values()]))
         ours.append(_mean(f"{name}, {curve}: final return", finals[curve], rows))
     some = next(iter(runs[FLOAT].values()))
-    steps, seeds = int(parameter(some, "steps")), len(runs[FLOAT])
+    steps, seeds = some.parameters.steps, len(runs[FLOAT])
     words.append(f"{name}, {steps:,} steps, {seeds} seeds:")
     share = _shares(name, runs)
     if seeds < FEWEST_SAMPLES:
@@ -179,7 +179,7 @@ def _change(rows: dict[int, Any]) -> str:
     """Describe how the reward changes when activations become 16 bits wide: the dip and the recovery."""
     before, after, later = [], [], []
     for row in rows.values():
-        at = int(parameter(row, "delay")) // int(parameter(row, "evaluation_interval"))
+        at = row.parameters.delay // row.parameters.evaluation_interval
         before.append(row.samples[at])
         after.append(row.samples[min(at + 1, len(row.samples) - 1)])
         later.append(row.value)
@@ -257,7 +257,7 @@ class DelayKeepsReward(Claim):
             lines = [charts.line(curve, _learning_curve(runs[curve])) for curve in CURVES]
             if name == PUBLISHED_WORKLOAD:
                 lines += [charts.line(curve, _published_curve(curve)) for curve in CURVES]
-            steps = int(parameter(next(iter(runs[FLOAT].values())), "steps"))
+            steps = next(iter(runs[FLOAT].values())).parameters.steps
             title = f"{name}, {steps:,} steps"
             panels.append(Panel("share of the run (%)", "mean return of an evaluation", lines, title))
         return charts.chart(*panels)
@@ -285,8 +285,8 @@ class DelayMakesUpForHalf(Claim):
         task = training.SWEPT
         tried: dict[str, dict[int, Any]] = defaultdict(dict)
         for row in rows_of(frame, training.SWEEP, "evaluation_return", workload=task.workload):
-            if parameter(row, "steps") == task.steps:
-                tried[row.backend][int(parameter(row, "seed"))] = row
+            if row.parameters.steps == task.steps:
+                tried[row.backend][row.parameters.seed] = row
         delays = [name for name in tried if name.startswith(DYNAMIC)]
         seeds = set(tried.get(FIXED_32, {})).intersection(*(tried[name] for name in delays))
         if not delays or not seeds:

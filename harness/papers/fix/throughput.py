@@ -9,16 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from placerl.harness import workloads
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
-from placerl.harness.measure.conditions import conditions
-from placerl.harness.measure.rows import summary_row
+from placerl.harness.core.row import Row
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.fix.training import DYNAMIC, FIXED_32, FLOAT, described, make_learner, training_of
 from placerl.harness.runtime.training import Training
 from placerl.harness.store.cell import Cell
@@ -26,10 +24,20 @@ from placerl.harness.workloads import Workload
 from placerl.primitives.quantization import precision
 from placerl.primitives.quantization.precision import Precision
 
+
+@dataclass(frozen=True)
+class TimedSteps(Columns):
+    """Columns of the rows: the number formats (`training.described`), and the steps of a round."""
+
+    formats: dict[str, Any]
+    steps_a_round: int
+
+
 EXPERIMENT = Experiment(
     "FIX-F8",
     "training steps over the batch size",
     "inferences_per_s learner_inferences_per_s environment_time inference_time transfer_time learner_time",
+    TimedSteps,
 )
 TIERS = ("quick", "standard", "full")
 WORKLOAD = "halfcheetah-ddpg"
@@ -130,22 +138,15 @@ def _round(side: _Side) -> _Step:
 
 def _rows(side: _Side, steps: Sequence[_Step], batch_size: int) -> Sequence[Row]:
     def row(quantity: str, samples: Sequence[float]) -> Row:
-        return summary_row(
-            Measurement,
+        return EXPERIMENT.summary(
             samples,
-            suite=Suite.CLAIM,
+            TimedSteps(described(FORMATS[side.name]), side.round_steps),
             workload=WORKLOAD,
             primitive="training",
             backend=side.name,
             device="cpu",
             batch_size=batch_size,
             quantity=quantity,
-            details={
-                "experiment": EXPERIMENT,
-                "formats": described(FORMATS[side.name]),
-                "steps_a_round": side.round_steps,
-                "conditions": conditions(),
-            },
         )
 
     return [

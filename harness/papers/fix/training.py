@@ -18,12 +18,12 @@ import numpy as np
 from placerl.harness import workloads
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.row import HowTimed, Row
 from placerl.harness.loop.schedule import STRICT, Fusion
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.papers.cells import TierLimits, row_cell
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.runtime.compose import Parts, actors_of, storage_of
 from placerl.harness.runtime.evaluation import Evaluation
 from placerl.harness.runtime.resolve import resolve
@@ -40,9 +40,25 @@ from placerl.primitives.quantization.precision import FLOAT_32, Precision
 from placerl.primitives.replay import UniformReplay
 
 MAPPING = Mapping.parse("native-native-cpu")
-EXPERIMENT = Experiment("FIX-F7", "training in floats and in fixed point", "evaluation_return")
-SWEEP = Experiment("FIX-F7-sweep", "other delays and formats", "evaluation_return")
-STARTS = 10  # FIX VI-B
+
+
+@dataclass(frozen=True)
+class Trained(Columns):
+    """Columns of a training's row: its curve, seed and length, its number formats and their saturations."""
+
+    curve: str
+    seed: int
+    steps: int
+    evaluation_interval: int
+    delay: int
+    formats: dict[str, Any] | None = None
+    saturated: dict[str, int] | None = None
+    wall_s: float | None = None  # of training alone, without the evaluations
+    starts: int = 10  # FIX VI-B
+
+
+EXPERIMENT = Experiment("FIX-F7", "training in floats and in fixed point", "evaluation_return", Trained)
+SWEEP = Experiment("FIX-F7-sweep", "other delays and formats", "evaluation_return", Trained)
 FLOAT, FIXED_32, FIXED_16, DYNAMIC = "float 32", "fixed 32", "fixed 16", "dynamic"
 QUARL = "8-bit weights and activations"
 DELAY_SHARE = 0.5
@@ -154,7 +170,7 @@ def train(
     seed: int,
     report: Report,
     *,
-    experiment: str = EXPERIMENT,
+    experiment: Experiment = EXPERIMENT,
 ) -> Row:
     """Train a workload in one precision with one seed, and return the measurement.
 
@@ -177,7 +193,7 @@ def train(
     training, evaluation = training_of(item, made, seed), Evaluation(item, _evaluation_seed(seed))
 
     def mean_return() -> float:
-        return float(np.mean(evaluation.returns(made.act, STARTS)))
+        return float(np.mean(evaluation.returns(made.act, Trained.starts)))
 
     returns, wall_s = [mean_return()], 0.0
     try:
@@ -192,22 +208,18 @@ def train(
     finally:
         training.close()
         evaluation.close()
-    saturated = made.saturated if isinstance(made, FixedPointLearner) else {}
-    details = {
-        "experiment": experiment,
-        "curve": curve,
-        "seed": seed,
-        "steps": task.steps,
-        "evaluation_interval": task.evaluation_interval,
-        "starts": STARTS,
-        "delay": formats.delay if formats else 0,
-        "formats": described(formats),
-        "saturated": saturated,
-        "wall_s": wall_s,  # of training alone, without the evaluations
-        "conditions": conditions(),
-    }
-    return Measurement(
-        suite=Suite.CLAIM,
+    columns = Trained(
+        curve,
+        seed,
+        task.steps,
+        task.evaluation_interval,
+        formats.delay if formats else 0,
+        described(formats),
+        made.saturated if isinstance(made, FixedPointLearner) else {},
+        wall_s,
+    )
+    return experiment.row(
+        columns,
         workload=task.workload,
         primitive="training",
         backend=curve,
@@ -217,7 +229,7 @@ def train(
         provenance=Provenance.MEASURED,
         value=float(np.mean(last_fifth(returns[1:]))),
         samples=tuple(returns),
-        details=details,
+        timed=HowTimed(conditions=conditions()),
     )
 
 

@@ -14,13 +14,12 @@ import pandas as pd
 
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
-from placerl.harness.measure.conditions import conditions
+from placerl.harness.core.row import Row
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import Paired, number, paired, parameter, rows_of
+from placerl.harness.papers.evidence import Paired, number, paired, rows_of
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.map.printed_tree import Fixes, PrintedSumTree, device, device_names
 from placerl.harness.papers.number import Number
@@ -30,8 +29,21 @@ from placerl.primitives.device import Device
 from placerl.primitives.sum_tree import SumTree
 from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
 
+
+@dataclass(frozen=True)
+class Updates(Columns):
+    """Columns of an update's rows: its form and tree; of an error, its nodes, and whether indices were repeated."""
+
+    form: str
+    capacity: int
+    fanout: int | None = None
+    null: bool = False
+    node: str | None = None
+    repeated: bool | None = None
+
+
 EXPERIMENT = Experiment(
-    "Algorithm 2", "MAP's priority update with atomic additions", "time_per_call relative_error"
+    "Algorithm 2", "MAP's priority update with atomic additions", "time_per_call relative_error", Updates
 )
 TIERS = ("standard", "full")
 NEEDS = (
@@ -106,12 +118,15 @@ def error_rows(name: str, made: Device) -> Iterator[Row]:
         tree = PrintedSumTree(SMALL, FANOUTS[0], made, fixes)
         for repeated, indices in batches.items():
             for node, error in zip(("leaf", "root"), errors(tree, indices, rng), strict=True):
-                yield _row(
-                    name,
-                    "relative_error",
-                    SMALL_BATCH,
+                yield EXPERIMENT.row(
+                    Updates(form, SMALL, node=node, repeated=repeated),
+                    primitive=UPDATE,
+                    backend=PrintedSumTree.backend,
+                    device=name,
+                    batch_size=SMALL_BATCH,
+                    quantity="relative_error",
+                    provenance=Provenance.MEASURED,
                     value=error,
-                    details={"form": form, "node": node, "repeated": repeated, "capacity": SMALL},
                 )
 
 
@@ -218,8 +233,14 @@ def measured(budget_s: float, report: Report, capacity: int = CAPACITY) -> Seque
     """
     devices = device_names()
     if not devices:
-        row = _row("", "time_per_call", None, details={}, status="not_run", reason="no CUDA or OpenCL device")
-        return [row]
+        return [
+            EXPERIMENT.not_run(
+                "no CUDA or OpenCL device",
+                primitive=UPDATE,
+                backend=PrintedSumTree.backend,
+                quantity="time_per_call",
+            )
+        ]
     rows = [row for name in devices for row in error_rows(name, device(name))]
     timed = cases(devices, capacity)
     timings = measure(
@@ -228,32 +249,17 @@ def measured(budget_s: float, report: Report, capacity: int = CAPACITY) -> Seque
         progress=lambda done, total: report(done, total, EXPERIMENT),
     )
     for side, case in timed.items():
-        details = {"form": side.form, "fanout": side.fanout, "null": side.null, "capacity": capacity}
         rows.append(
-            timings[case.name].measurement(
-                Measurement,
-                suite=Suite.CLAIM,
+            EXPERIMENT.timing(
+                timings[case.name],
+                Updates(side.form, capacity, side.fanout, side.null),
                 primitive=UPDATE,
                 backend=PrintedSumTree.backend,
                 device=side.device,
                 batch_size=side.batch_size,
-                details=details | {"experiment": EXPERIMENT, "conditions": conditions()},
             )
         )
     return rows
-
-
-def _row(
-    name: str, quantity: str, batch_size: int | None, *, details: dict[str, object], **more: object
-) -> Row:
-    common: dict[str, object] = {"suite": Suite.CLAIM, "primitive": UPDATE, "backend": PrintedSumTree.backend}
-    common |= {
-        "device": name,
-        "batch_size": batch_size,
-        "quantity": quantity,
-        "provenance": Provenance.MEASURED,
-    }
-    return Measurement(**(common | more | {"details": details | {"experiment": EXPERIMENT}}))  # type: ignore[arg-type]
 
 
 def _gains(frame: pd.DataFrame, name: str) -> tuple[list[Paired], list[Paired]]:
@@ -262,8 +268,8 @@ def _gains(frame: pd.DataFrame, name: str) -> tuple[list[Paired], list[Paired]]:
     """
     found: dict[tuple[int, int], dict[tuple[str, bool], object]] = {}
     for row in rows_of(frame, EXPERIMENT, "time_per_call", device=name):
-        side = int(row.batch_size), int(parameter(row, "fanout"))
-        found.setdefault(side, {})[str(parameter(row, "form")), bool(parameter(row, "null"))] = row
+        side = int(row.batch_size), row.parameters.fanout
+        found.setdefault(side, {})[row.parameters.form, row.parameters.null] = row
     gains, costs = [], []
     for (size, fanout), rows in sorted(found.items()):
         if not {(LEVELS, False), (LEVELS, True), (ATOMIC, False), (ROOTLESS, False)} <= rows.keys():
@@ -298,8 +304,8 @@ class UpdateLeavesSumsRight(_OfAlgorithm2):
     def judge(self, frame: pd.DataFrame) -> Finding:
         found: dict[tuple[str, bool], list[Number]] = {}
         for row in rows_of(frame, EXPERIMENT, "relative_error"):
-            form, repeated = str(parameter(row, "form")), bool(parameter(row, "repeated"))
-            node = parameter(row, "node")
+            form, repeated = row.parameters.form, row.parameters.repeated
+            node = row.parameters.node
             name = f"{row.device}, {form}: error of the {node}{'s' * (node == 'leaf')}"
             name = name.replace("leafs", "leaves") + (", repeated indices" if repeated else "")
             found.setdefault((form, repeated), []).append(number(row, name))

@@ -5,7 +5,8 @@ T_pipeline + T_WU. Both designs are built here as MAP describes them: a level of
 (the narrow form), and DP learner pipelines take B / DP samples each.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,11 @@ import pandas as pd
 
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.row import Row
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import number, parameter, rows_of
+from placerl.harness.papers.evidence import number, rows_of
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.number import Number, format_value, from_text
 from placerl.harness.store.cell import Cell
 from placerl.primitives.sum_tree.levels import levels_of
@@ -26,7 +27,28 @@ from placerl.primitives.sum_tree.levels import levels_of
 if TYPE_CHECKING:
     from placerl.primitives.fpga.cycles.difference_table import CycleDifference
 
-EXPERIMENT = Experiment("MAP-VI-A2", "cycles of MAP's FPGA designs by its formulas and simulated", "cycles")
+
+@dataclass(frozen=True)
+class FormulaCycles(Columns):
+    """Columns of the rows: the formula's cycles, what else takes cycles, and the design.
+
+    Attributes:
+        call, fanout, banks: of the replay manager: what the batch does, F, and S.
+        pipelines, neurons: of the learner: DP, and the neurons of its network, inputs first.
+    """
+
+    formula_cycles: float
+    reasons: dict[str, float]
+    call: str | None = None
+    fanout: int | None = None
+    banks: int | None = None
+    pipelines: int | None = None
+    neurons: list[int] | None = None
+
+
+EXPERIMENT = Experiment(
+    "MAP-VI-A2", "cycles of MAP's FPGA designs by its formulas and simulated", "cycles", FormulaCycles
+)
 TIERS = ("standard", "full")
 NEEDS = "the experiment MAP-VI-A2: cycles of the simulated RTL (claim/MAP-VI-A2, tier standard)"
 REPLAY, LEARNER = "replay manager", "learner"
@@ -59,7 +81,7 @@ def replay_rows(fanout: int, banks: int, batch_sizes: tuple[int, ...], leaves: i
     batches = product(batch_sizes, narrow_replay.CALLS)
     for (size, call), (cycles, loads) in zip(batches, found, strict=True):
         difference = batch_difference(narrow_replay.FORM, call, cycles, loads, fanout=fanout, levels=levels)
-        yield _row(REPLAY, size, difference, {"call": call, "fanout": fanout, "banks": banks})
+        yield _row(REPLAY, size, difference, call=call, fanout=fanout, banks=banks)
 
 
 def learner_rows(pipelines: int, batch_sizes: tuple[int, ...]) -> Iterator[Row]:
@@ -76,28 +98,19 @@ def learner_rows(pipelines: int, batch_sizes: tuple[int, ...]) -> Iterator[Row]:
         cases = [(pipelines, size // pipelines) for size in batch_sizes]
         found = difference_table.learner_differences([work], cases)
         for size, difference in zip(batch_sizes, found, strict=True):
-            yield _row(LEARNER, size, difference, {"pipelines": pipelines, "neurons": neurons})
+            yield _row(LEARNER, size, difference, pipelines=pipelines, neurons=neurons)
 
 
-def _row(
-    part: str, batch_size: int, found: "CycleDifference | None", sizes: Mapping[str, object], reason: str = ""
-) -> Row:
-    return Measurement(
-        suite=Suite.CLAIM,
+def _row(part: str, batch_size: int, found: "CycleDifference", **sizes: Any) -> Row:
+    return EXPERIMENT.row(
+        FormulaCycles(found.formula_cycles, dict(found.reasons), **sizes),
         primitive=part,
         backend="fpga",
         device="fpga",
         batch_size=batch_size,
         quantity="cycles",
         provenance=Provenance.SIMULATED,
-        value=found.simulated_cycles if found else None,
-        status="ok" if found else "not_run",
-        reason=reason,
-        details={
-            "experiment": EXPERIMENT,
-            **({"formula_cycles": found.formula_cycles, "reasons": dict(found.reasons)} if found else {}),
-            **sizes,
-        },
+        value=found.simulated_cycles,
     )
 
 
@@ -106,7 +119,9 @@ def simulated(report: Report) -> Sequence[Row]:
     from placerl.primitives.sum_tree import fpga_backend
 
     if missing := fpga_backend.unavailable_reason():
-        return [_row(REPLAY, BATCH_SIZES[0], None, {}, f"needs {missing}")]
+        row = partial(EXPERIMENT.not_run, provenance=Provenance.SIMULATED, quantity="cycles")
+        size = BATCH_SIZES[0]
+        return [row(f"needs {missing}", primitive=REPLAY, backend="fpga", device="fpga", batch_size=size)]
     rows: list[Row] = []
     done, total = 0, len(FANOUTS) * len(BANKS) + 1
     for fanout in FANOUTS:
@@ -165,14 +180,14 @@ def _judged(frame: pd.DataFrame, part: str, design_of: Callable[[Any], str]) -> 
 
 def _error_without_waits(row: Any) -> float:
     """Return the formula's error in percent of the cycles without those that a better crossbar could avoid."""
-    least = row.value - float(parameter(row, "reasons").get(AVOIDABLE, 0.0))
-    return 100 * (float(parameter(row, "formula_cycles")) / least - 1)
+    least = row.value - float(row.parameters.reasons.get(AVOIDABLE, 0.0))
+    return 100 * (row.parameters.formula_cycles / least - 1)
 
 
 def _error(name: str, row: Any) -> Number:
     """Return the formula's error in percent of the simulated cycles, which are exact."""
     cycles = number(row, name)
-    value = 100 * (float(parameter(row, "formula_cycles")) / cycles.value - 1)
+    value = 100 * (row.parameters.formula_cycles / cycles.value - 1)
     return Number(
         name, value, "%", Provenance.MODELLED, "formula over simulated cycles - 1", rows=cycles.rows
     )
@@ -180,7 +195,7 @@ def _error(name: str, row: Any) -> Number:
 
 def _reasons(row: Any) -> str:
     """Name the cycles that the hardware takes beyond the formula, by reason."""
-    found = {name: float(cycles) for name, cycles in parameter(row, "reasons").items() if cycles}
+    found = {name: float(cycles) for name, cycles in row.parameters.reasons.items() if cycles}
     ordered = sorted(found, key=lambda name: -abs(found[name]))
     parts = (f"{name} {'+' if found[name] > 0 else ''}{format_value(found[name])}" for name in ordered)
     return f"where of {row.value:,.0f} cycles the formula leaves out {', '.join(parts)}"
@@ -214,9 +229,7 @@ class ReplayCyclesFormula(_OfFormulas):
         return _judged(
             frame,
             REPLAY,
-            lambda row: (
-                f"{parameter(row, 'call')}, F = {parameter(row, 'fanout')}, S = {parameter(row, 'banks')}"
-            ),
+            lambda row: f"{row.parameters.call}, F = {row.parameters.fanout}, S = {row.parameters.banks}",
         )
 
 
@@ -231,6 +244,6 @@ class LearnerCyclesFormula(_OfFormulas):
             frame,
             LEARNER,
             lambda row: (
-                f"network {'-'.join(map(str, parameter(row, 'neurons')))}, DP = {parameter(row, 'pipelines')}"
+                f"network {'-'.join(map(str, row.parameters.neurons))}, DP = {row.parameters.pipelines}"
             ),
         )

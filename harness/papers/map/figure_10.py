@@ -7,16 +7,17 @@ import pandas as pd
 
 from placerl.harness.compare.learning import interquartile_mean
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.suites import Experiment
 from placerl.harness.papers import charts, relaxed_training
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits
+from placerl.harness.papers.experiments import Experiment
 from placerl.harness.papers.number import Number, from_text
 from placerl.harness.papers.relaxed_training import (
     NO_LOSS,
     Curve,
     Relaxation,
     RelaxedTask,
+    Returns,
     keeps,
     runs_of,
     scores_of,
@@ -32,7 +33,7 @@ VISIBLE_AT = "hopper-ddpg"
 """The only workload in which MAP sees a loss of reward with D = 200, batches that are sampled ahead."""
 PUBLISHED = {"cartpole-ddpg", VISIBLE_AT, "pong-dqn"}
 PRESAMPLED = Relaxation(
-    Experiment("MAP-F10", "training with batches sampled ahead", "final_return"),
+    Experiment("MAP-F10", "training with batches sampled ahead", "final_return", Returns),
     "native-native-cpu",
     tuple(Curve(f"D={ahead}", {"presampled_batches": ahead}) for ahead in (0, 1, 10, 50, 200)),
 )

@@ -9,19 +9,31 @@ import numpy as np
 import pandas as pd
 
 from placerl.harness.core.progress import Report
-from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
-from placerl.harness.measure.conditions import conditions, usable_cores
+from placerl.harness.core.row import Row
+from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import Paired, paired, parameter, rows_of
+from placerl.harness.papers.evidence import Paired, paired, rows_of
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.map.atomic_tree import AtomicSumTree
 from placerl.harness.papers.tree_layouts import check, priorities
 from placerl.harness.store.cell import Cell
 
-EXPERIMENT = Experiment("threads in a call", "threads within one call of a sum tree", "time_per_call")
+
+@dataclass(frozen=True)
+class Threads(Columns):
+    """Columns of the rows: the threads of a call, whether it is the copy that shows the noise, and the tree."""
+
+    threads: int
+    null: bool
+    capacity: int
+    fanout: int
+
+
+EXPERIMENT = Experiment(
+    "threads in a call", "threads within one call of a sum tree", "time_per_call", Threads
+)
 FIND, UPDATE = CALLS = ("sum_tree.find", "sum_tree.update")
 NAMES = {FIND: "prefix sum index", UPDATE: "priority update"}
 """Names of the calls, as readers see them."""
@@ -121,7 +133,15 @@ def measured(budget_s: float, report: Report) -> Sequence[Row]:
         than the most threads, there is only one, which was not run.
     """
     if (cores := len(usable_cores())) < max(THREADS):
-        return [_not_run(f"{max(THREADS)} threads need as many cores, found {cores}")]
+        return [
+            EXPERIMENT.not_run(
+                f"{max(THREADS)} threads need as many cores, found {cores}",
+                primitive=FIND,
+                backend=AtomicSumTree.backend,
+                device="cpu",
+                quantity="time_per_call",
+            )
+        ]
     cases = {side: case(side) for side in sides()}
     protocol = Protocol(
         budget_s=budget_s,
@@ -134,45 +154,23 @@ def measured(budget_s: float, report: Report) -> Sequence[Row]:
         list(cases.values()), protocol, progress=lambda done, total: report(done, total, EXPERIMENT)
     )
     return [
-        timings[timed.name].measurement(
-            Measurement,
-            suite=Suite.CLAIM,
+        EXPERIMENT.timing(
+            timings[timed.name],
+            Threads(side.threads, side.null, CAPACITY, FANOUT),
             primitive=side.call,
             backend=AtomicSumTree.backend,
             device="cpu",
             batch_size=side.batch_size,
-            details={
-                "experiment": EXPERIMENT,
-                "threads": side.threads,
-                "null": side.null,
-                "capacity": CAPACITY,
-                "fanout": FANOUT,
-                "conditions": conditions(),
-            },
         )
         for side, timed in cases.items()
     ]
-
-
-def _not_run(reason: str) -> Row:
-    return Measurement(
-        suite=Suite.CLAIM,
-        primitive=FIND,
-        backend=AtomicSumTree.backend,
-        device="cpu",
-        quantity="time_per_call",
-        provenance=Provenance.MEASURED,
-        status="not_run",
-        reason=reason,
-        details={"experiment": EXPERIMENT},
-    )
 
 
 def _scaling(frame: pd.DataFrame, call: str) -> list[Paired]:
     """Return the speedup of the most threads over one, at each batch size."""
     found: dict[int, dict[tuple[int, bool], object]] = {}
     for row in rows_of(frame, EXPERIMENT, "time_per_call", primitive=call):
-        side = int(parameter(row, "threads")), bool(parameter(row, "null"))
+        side = row.parameters.threads, row.parameters.null
         found.setdefault(int(row.batch_size), {})[side] = row
     one, most = min(THREADS), max(THREADS)
     return [

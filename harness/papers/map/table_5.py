@@ -4,8 +4,7 @@ A mapping says on which devices learner, replay management and storage run.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -13,19 +12,23 @@ import pandas as pd
 from placerl.harness import platforms
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.row import Row
 from placerl.harness.mapping import absent_platforms
 from placerl.harness.papers import published
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import NEAR, near, number, parameter, records, select
+from placerl.harness.papers.evidence import NEAR, near, number, rows_of
+from placerl.harness.papers.experiments import Experiment
 from placerl.harness.papers.number import Number, from_cell, from_text
 from placerl.harness.store.cell import Cell
 from placerl.primitives.fpga.explore.map_replay import MOST_BANKS
 
-OPTIMAL = Experiment("optimal mappings", "Table V computed again", "as_printed")
-GAINS = Experiment("gains over other mappings", "what the printed mappings gain", "gain")
+OPTIMAL = Experiment(
+    "optimal mappings", "Table V computed again", "as_printed", absent_platforms.MapTable5Cell
+)
+GAINS = Experiment(
+    "gains over other mappings", "what the printed mappings gain", "gain", absent_platforms.MapTable5Gain
+)
 MODEL = "map-tpds23"  # the strategy that predicts as MAP does
 TABLE_5, GAIN_ROW = "map_table_5", "{} mapping: speed-up of the optimal one"
 NOT_KNOWN = (
@@ -41,33 +44,28 @@ def optimal_mappings(report: Report) -> Sequence[Row]:
         Rows of two quantities. `as_printed` is 1 if the mapping is the printed one, else 0, with both mappings and
         the reason in the details. `gain` is the gain of the printed mapping over another printed one.
     """
-    row = partial(
-        Measurement,
-        suite=Suite.CLAIM,
-        primitive="mapping",
-        backend="map-tpds23",
-        device="map-tpds23",
-        provenance=Provenance.MODELLED,
-    )
-    rows = []
+    modelled = {"primitive": "mapping", "backend": MODEL, "device": MODEL, "provenance": Provenance.MODELLED}
+    rows: list[Row] = []
     for done, cell in enumerate(absent_platforms.map_table_5()):
         report(done, 11, "Table V")
         rows.append(
-            row(
+            OPTIMAL.row(
+                cell,
                 workload=cell.workload,
                 batch_size=cell.batch_size,
                 quantity="as_printed",
                 value=float(cell.ours == cell.published),
-                details={"experiment": OPTIMAL} | asdict(cell),
+                **modelled,
             )
         )
     rows += [
-        row(
+        GAINS.row(
+            gain,
             workload=gain.workload,
             batch_size=gain.batch_size,
             quantity="gain",
             value=gain.gain,
-            details={"experiment": GAINS} | asdict(gain),
+            **modelled,
         )
         for gain in absent_platforms.map_table_5_gains()
     ]
@@ -76,11 +74,11 @@ def optimal_mappings(report: Report) -> Sequence[Row]:
 
 def _banks(cells: list[Any]) -> str:
     """Say what the mappings are with the S that this project's exploration chooses; empty for rows without it."""
-    explored = [row for row in cells if parameter(row, "banks") is not None]
+    explored = [row for row in cells if row.parameters.banks is not None]
     if not explored:
         return ""
-    numbers = " or ".join(map(str, sorted({parameter(row, "banks") for row in explored})))
-    same = sum(parameter(row, "with_banks") == parameter(row, "ours") for row in explored)
+    numbers = " or ".join(map(str, sorted({row.parameters.banks for row in explored})))
+    same = sum(row.parameters.with_banks == row.parameters.ours for row in explored)
     return (
         f"With the S = {numbers} that this project's exploration chooses in place of MAP's {MOST_BANKS}, {same} of the "
         f"{len(explored)} mappings are the same. "
@@ -126,7 +124,7 @@ def _learner_devices(cells: list[Any], name: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for row in sorted(cells, key=lambda row: row.batch_size):
         devices = found.setdefault(row.workload, [])
-        device = str(parameter(row, name))[0]
+        device = getattr(row.parameters, name)[0]
         if devices[-1:] != [device]:
             devices.append(device)
     return found
@@ -150,9 +148,7 @@ class OptimalMappings(_OfTable5):
     published = (printed_mappings(),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        cells = records(
-            select(frame, suite=Suite.CLAIM, primitive="mapping", quantity="as_printed", backend=MODEL)
-        )
+        cells = rows_of(frame, OPTIMAL, "as_printed", backend=MODEL)
         if not cells:
             return Finding(Outcome.NOT_RUN, needs=self.needs)
         agree = sum(row.value == 1 for row in cells)
@@ -161,8 +157,8 @@ class OptimalMappings(_OfTable5):
         name = f"optimal mappings as printed, of {len(cells)}"
         ours = (Number(name, agree, "count", Provenance.MODELLED, source, rows=rows),)
         missed = [
-            f"{row.workload}, batch size {row.batch_size}: {parameter(row, 'ours')} for {parameter(row, 'published')}: "
-            f"{parameter(row, 'reason')}"
+            f"{row.workload}, batch size {row.batch_size}: {row.parameters.ours} for {row.parameters.published}: "
+            f"{row.parameters.reason}"
             for row in cells
             if row.value != 1
         ]
@@ -192,22 +188,19 @@ class OptimalMappingsGain(_OfTable5):
     published = printed_gains()
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        found = records(select(frame, suite=Suite.CLAIM, primitive="mapping", quantity="gain", backend=MODEL))
+        found = rows_of(frame, GAINS, "gain", backend=MODEL)
         if not found:
             return Finding(Outcome.NOT_RUN, needs=self.needs)
         gains = []
         for row in found:
-            named = f"{parameter(row, 'optimal')} over {parameter(row, 'other')}, {parameter(row, 'place')}"
-            made = number(row, f"{parameter(row, 'column')}: {named}")
+            named = f"{row.parameters.optimal} over {row.parameters.other}, {row.parameters.place}"
+            made = number(row, f"{row.parameters.column}: {named}")
             gains.append(replace(made, source="MAP Equation 3 on times modelled from the published numbers"))
         printed = [
-            from_cell(TABLE_5, GAIN_ROW.format(parameter(row, "place")), parameter(row, "column"))
-            for row in found
+            from_cell(TABLE_5, GAIN_ROW.format(row.parameters.place), row.parameters.column) for row in found
         ]
         close = [near(n.value, p.value) for n, p in zip(gains, printed, strict=True)]
-        misplaced = [
-            n.quantity for n, row in zip(gains, found, strict=True) if not parameter(row, "in_place")
-        ]
+        misplaced = [n.quantity for n, row in zip(gains, found, strict=True) if not row.parameters.in_place]
         lost = [n.quantity for n in gains if n.value <= 1]
         said = (
             f"Modelled at the peaks of Table IV, the optimal mapping is the faster one in {len(gains) - len(lost)} of "

@@ -15,19 +15,17 @@ import numpy as np
 import pandas as pd
 
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.row import Row
 from placerl.harness.measure import statistics
-from placerl.harness.measure.conditions import conditions, usable_cores
-from placerl.harness.measure.rows import summary_row
+from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import Paired, paired, parameter, rows_of
+from placerl.harness.papers.evidence import Paired, paired, rows_of
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.number import from_text
 from placerl.harness.store.cell import Cell
 
-EXPERIMENT = Experiment("lock order", "threads on one sum tree, by the order of its locks", "time_per_call")
 PRIMITIVE = "sum_tree.sample_and_update"
 PRINTED, UNLOCKED = ORDERS = ("printed", "unlocked sampling")
 TIERS = ("standard", "full")
@@ -53,6 +51,22 @@ class OrderedSide:
     order: str
     threads: int
     null: bool = False
+
+
+@dataclass(frozen=True)
+class LockOrder(OrderedSide, Columns):
+    """Columns of the rows: the configuration, usable cores, the tree, and the calls of a thread in a turn."""
+
+    cores: int = 0
+    capacity: int = CAPACITY
+    fanout: int = FANOUT
+    calls: int = 0
+    seed: int = 0
+
+
+EXPERIMENT = Experiment(
+    "lock order", "threads on one sum tree, by the order of its locks", "time_per_call", LockOrder
+)
 
 
 def sides() -> list[OrderedSide]:
@@ -94,25 +108,14 @@ def measure(report: Report, rounds: int = statistics.PAIRS, calls: int = 0, seed
         {side: partial(turn, side) for side in sides()}, Rounds(rounds, warm_up=1, seed=seed), report=report
     )
     return [
-        summary_row(
-            Measurement,
+        EXPERIMENT.summary(
             samples_s,
-            suite=Suite.CLAIM,
+            LockOrder(**asdict(side), cores=len(usable_cores()), calls=calls, seed=seed),
             primitive=PRIMITIVE,
             backend="scalar",
             device="cpu",
             batch_size=BATCH_SIZE,
             quantity="time_per_call",
-            details={
-                "experiment": EXPERIMENT,
-                "cores": len(usable_cores()),
-                "capacity": CAPACITY,
-                "fanout": FANOUT,
-                "calls": calls,
-                "seed": seed,
-                "conditions": conditions(),
-            }
-            | asdict(side),
         )
         for side, samples_s in timed.items()
     ]
@@ -139,10 +142,10 @@ class PrintedLocksScale(Claim):
     def judge(self, frame: pd.DataFrame) -> Finding:
         (published,) = self.published
         rows = {
-            (parameter(row, "order"), int(parameter(row, "threads")), bool(parameter(row, "null"))): row
+            (row.parameters.order, row.parameters.threads, row.parameters.null): row
             for row in rows_of(frame, EXPERIMENT, "time_per_call")
         }
-        cores = min((int(parameter(row, "cores")) for row in rows.values()), default=0)
+        cores = min((row.parameters.cores for row in rows.values()), default=0)
         most = max((count for count in THREADS if count <= min(cores, published.value)), default=0)
         if cores == 1:
             return Finding(Outcome.NOT_RUN, needs=NEEDS_CORES)

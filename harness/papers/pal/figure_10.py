@@ -18,7 +18,7 @@ from placerl.harness.papers import charts, evidence
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.charts import Panel
-from placerl.harness.papers.evidence import number, parameter
+from placerl.harness.papers.evidence import number
 from placerl.harness.papers.number import Number, checked_baseline, from_text, ratio
 from placerl.harness.papers.pal import figure_10_runs
 from placerl.harness.papers.pal.figure_10_runs import (
@@ -57,7 +57,7 @@ def workloads_of(frame: pd.DataFrame) -> list[str]:
 
 
 def cores_of(row: Any) -> tuple[int, int]:
-    return int(parameter(row, "actor_cores")), int(parameter(row, "learner_cores"))
+    return row.parameters.actor_cores, row.parameters.learner_cores
 
 
 def found_split(frame: pd.DataFrame, workload: str, cores: int) -> CoreAllocation:
@@ -67,7 +67,7 @@ def found_split(frame: pd.DataFrame, workload: str, cores: int) -> CoreAllocatio
         cores: number of cores to divide.
     """
     curves = [curve(rows_of(frame, workload, kind), kind) for kind in (COLLECTION, CONSUMPTION)]
-    interval = int(parameter(rows_of(frame, workload, TRAINING)[0], "update_interval"))
+    interval = rows_of(frame, workload, TRAINING)[0].parameters.update_interval
     return allocate(curves[0], curves[1], cores, interval)
 
 
@@ -112,7 +112,7 @@ def modelled(frame: pd.DataFrame, name: str) -> list[CoreAllocation]:
     most = max(map(sum, rows))
     if len(curves) < 2 or most < 2:
         return []
-    interval = int(parameter(rows_of(frame, name, TRAINING)[0], "update_interval"))
+    interval = rows_of(frame, name, TRAINING)[0].parameters.update_interval
     seen = found_split(frame, name, most)
     ran = rows.get((seen.actor_cores, seen.learner_cores))
     if ran is None:
@@ -131,7 +131,7 @@ def _checked_alone(frame: pd.DataFrame, workload: str, alone: Number) -> Number:
     on_one = {row.backend: row.value for row in rows if sum(cores_of(row)) == 1}
     if set(on_one) != {COLLECTION, CONSUMPTION}:
         return alone
-    interval = int(parameter(rows[0], "update_interval"))
+    interval = rows[0].parameters.update_interval
     return checked_baseline(alone, interval / on_one[COLLECTION] + 1 / on_one[CONSUMPTION])
 
 
@@ -144,7 +144,7 @@ def _divides_in_proportion(frame: pd.DataFrame, workload: str, cores: int) -> bo
     collected, consumed = (
         curve(rows_of(frame, workload, kind), kind)(1) for kind in (COLLECTION, CONSUMPTION)
     )
-    collected /= int(parameter(rows_of(frame, workload, TRAINING)[0], "update_interval"))
+    collected /= rows_of(frame, workload, TRAINING)[0].parameters.update_interval
     best = max(min(actors * collected, (cores - actors) * consumed) for actors in range(1, cores))
     return best * (1 / collected + 1 / consumed) >= LINEAR * cores
 

@@ -13,21 +13,21 @@ LunarLander has no native environment: the cart-pole takes its place.
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from placerl.harness import workloads
 from placerl.harness.core.progress import Report, part
-from placerl.harness.core.row import HowTimed, Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.row import Row
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.strategies.actors_learners import allocate
-from placerl.harness.measure.conditions import conditions, pinned, usable_cores
-from placerl.harness.measure.rows import summary_row
+from placerl.harness.measure.conditions import pinned, usable_cores
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.runtime.native_threads import LEAD, ThreadedTraining
 from placerl.harness.runtime.resolve import NATIVE_MAPPING, resolve
 from placerl.harness.runtime.training import Progress
@@ -35,8 +35,18 @@ from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import ClaimRow
 from placerl.harness.workloads import Workload
 
+
+@dataclass(frozen=True)
+class Cores(Columns):
+    """Columns of the rows: the cores of actors and learners, and environment steps between gradient steps."""
+
+    actor_cores: int
+    learner_cores: int
+    update_interval: int
+
+
 EXPERIMENT = Experiment(
-    "PAL-F10", "actors and learners over cores", "environment_steps_per_s gradient_steps_per_s"
+    "PAL-F10", "actors and learners over cores", "environment_steps_per_s gradient_steps_per_s", Cores
 )
 WORKLOADS = ("cartpole-dqn", "ant-ddpg")  # PAL VI-A
 TIERS = ("standard", "full")
@@ -153,7 +163,7 @@ def curve(rows: Sequence[Any], kind: str) -> Callable[[int], float]:
         kind: which of them: `COLLECTION` (actors alone) or `CONSUMPTION` (learners alone).
     """
     points = sorted(
-        (row.parameters["actor_cores"] + row.parameters["learner_cores"], row.value or 0.0)
+        (row.parameters.actor_cores + row.parameters.learner_cores, row.value or 0.0)
         for row in rows
         if row.backend == kind
     )
@@ -228,23 +238,15 @@ def _rate(subject: Subject, stretch_s: float) -> float:
 
 def _row(item: Workload, subject: Subject, rates: Sequence[float]) -> ClaimRow:
     steps = "environment" if subject.kind == COLLECTION else "gradient"
-    return summary_row(
-        ClaimRow,
+    return EXPERIMENT.summary(
         rates,
-        suite=Suite.CLAIM,
+        Cores(subject.actor_cores, subject.learner_cores, item.training.update_interval),
         workload=item.name,
         primitive="training",
         backend=subject.kind,
         device=str(MAPPING),
         batch_size=item.training.batch_size,
         quantity=f"{steps}_steps_per_s",
-        experiment=EXPERIMENT,
-        parameters={
-            "actor_cores": subject.actor_cores,
-            "learner_cores": subject.learner_cores,
-            "update_interval": item.training.update_interval,
-        },
-        timed=HowTimed(conditions=conditions()),
     )
 
 

@@ -19,7 +19,7 @@ from placerl.harness.compare.parts import ONE_THREAD, ComparedPart, OurSide, lab
 from placerl.harness.compare.registry import RLLIB
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import usable_cores
@@ -30,6 +30,7 @@ from placerl.harness.papers.evidence import records, select
 from placerl.harness.papers.number import Number, from_text
 from placerl.harness.runtime.resolve import NATIVE_MAPPING
 from placerl.harness.store.cell import Cell
+from placerl.harness.store.rows import ComparisonResult
 
 PEERS = (*RLLIB, "tianshou")
 WORKLOADS = {"cartpole-dqn": 30_000, "ant-ddpg": 50_000}
@@ -90,18 +91,19 @@ def measure(
         needs = f"the environment of {baseline}: placerl baselines {baseline}"
     if needs:
         return [
-            Measurement(
+            ComparisonResult(
                 suite=Suite.COMPARE,
                 workload=name,
                 primitive=ComparedPart.TRAINING,
-                backend=baseline,
+                system=baseline,
+                baseline=label_of(baseline, len(cpus)),
+                part="ours / theirs",
                 device="cpu",
                 batch_size=item.training.batch_size,
                 quantity="throughput_ratio",
                 provenance=Provenance.MEASURED,
                 status="not_run",
                 reason=f"not run: needs {needs}",
-                details={"baseline": label_of(baseline, len(cpus)), "part": "ours / theirs"},
             )
         ]
     mapping = Mapping.parse(NATIVE_MAPPING)

@@ -10,7 +10,7 @@ are measured and not Python (`native/contention.hpp`). The ways of sharing a rep
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +18,16 @@ import numpy as np
 import pandas as pd
 
 from placerl.harness.core.progress import Report, part
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.row import Row
 from placerl.harness.measure import statistics
-from placerl.harness.measure.conditions import conditions, usable_cores
-from placerl.harness.measure.rows import summary_row
+from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.charts import Panel
-from placerl.harness.papers.evidence import Paired, paired, parameter, rate, rows_of
+from placerl.harness.papers.evidence import Paired, paired, rate, rows_of
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.number import from_text
 from placerl.harness.platforms import available_memory
 from placerl.harness.store.cell import Cell
@@ -36,7 +35,6 @@ from placerl.harness.store.cell import Cell
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-EXPERIMENT = Experiment("locks", "threads on one replay, by how they share it", "time_per_call")
 PRIMITIVE = "replay.insert_sample_update"
 TWO_LOCKS, ONE_LOCK, BINARY, OWNER = SHARINGS = (
     "two locks",
@@ -73,6 +71,21 @@ class LockedSide:
     sharing: str
     threads: int
     null: bool = False
+
+
+@dataclass(frozen=True)
+class SharedReplay(LockedSide, Columns):
+    """Columns of the rows: the configuration, usable cores, the replay, and the length and seed of a turn."""
+
+    cores: int = 0
+    capacity: int = CAPACITY
+    inserted: int = INSERTED
+    row_bytes: int = sum(ROW_BYTES)
+    turn_s: float = 0.0
+    seed: int = 0
+
+
+EXPERIMENT = Experiment("locks", "threads on one replay, by how they share it", "time_per_call", SharedReplay)
 
 
 def sides(threads: Sequence[int] = THREADS) -> list[LockedSide]:
@@ -169,7 +182,24 @@ def measure(
             Rounds(rounds, warm_up=1, seed=(seed, number, 0)),
             report=part(report, number, 1, len(batch_sizes), f"batch size {batch_size}"),
         )
-        rows += [_row(side, samples_s[side], batch_size, capacity, turn_s, seed) for side in every]
+        shared_by: dict[str, Any] = {
+            "cores": len(usable_cores()),
+            "capacity": capacity,
+            "turn_s": turn_s,
+            "seed": seed,
+        }
+        rows += [
+            EXPERIMENT.summary(
+                samples_s[side],
+                SharedReplay(**asdict(side), **shared_by),
+                primitive=PRIMITIVE,
+                backend="binary" if side.sharing == BINARY else "native",
+                device="cpu",
+                batch_size=batch_size,
+                quantity="time_per_call",
+            )
+            for side in every
+        ]
     return rows
 
 
@@ -177,35 +207,6 @@ def _turn(replay: Any, threads: int, batch_size: int, turn_s: float, draws: np.r
     """Return the seconds per round of insert, sample and update, over a turn of length `turn_s`."""
     wall_s, done, _ = replay.run(threads, batch_size, INSERTED, turn_s, int(draws.integers(2**32)), False)
     return float(wall_s / done)
-
-
-def _row(
-    side: LockedSide, samples_s: Sequence[float], batch_size: int, capacity: int, turn_s: float, seed: int
-) -> Row:
-    details = {
-        "experiment": EXPERIMENT,
-        "sharing": side.sharing,
-        "threads": side.threads,
-        "null": side.null,
-        "cores": len(usable_cores()),
-        "capacity": capacity,
-        "inserted": INSERTED,
-        "row_bytes": sum(ROW_BYTES),
-        "turn_s": turn_s,
-        "seed": seed,
-        "conditions": conditions(),
-    }
-    return summary_row(
-        Measurement,
-        samples_s,
-        suite=Suite.CLAIM,
-        primitive=PRIMITIVE,
-        backend="binary" if side.sharing == BINARY else "native",
-        device="cpu",
-        batch_size=batch_size,
-        quantity="time_per_call",
-        details=details,
-    )
 
 
 def experiment(budget_s: float, report: Report) -> Sequence[Row]:
@@ -228,7 +229,7 @@ Turns = dict[tuple[str, int, bool], Any]
 def _turns(frame: pd.DataFrame) -> dict[int, Turns]:
     found: dict[int, Turns] = {}
     for row in rows_of(frame, EXPERIMENT, "time_per_call"):
-        side = str(parameter(row, "sharing")), int(parameter(row, "threads")), bool(parameter(row, "null"))
+        side = row.parameters.sharing, row.parameters.threads, row.parameters.null
         found.setdefault(int(row.batch_size), {})[side] = row
     return found
 
@@ -269,9 +270,7 @@ class TwoLocksRunInParallel(Claim):
     def judge(self, frame: pd.DataFrame) -> Finding:
         threads, at_least = self.published
         found = _turns(frame)
-        cores = min(
-            (int(parameter(row, "cores")) for rows in found.values() for row in rows.values()), default=0
-        )
+        cores = min((row.parameters.cores for rows in found.values() for row in rows.values()), default=0)
         if cores == 1:
             return Finding(Outcome.NOT_RUN, needs=NEEDS_CORES)
         most = max((count for count in THREADS if count <= min(cores, threads.value)), default=0)

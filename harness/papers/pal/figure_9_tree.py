@@ -5,7 +5,7 @@ second, identical copy, its A/A null. A claim uses only differences larger than 
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,15 +15,15 @@ import pandas as pd
 
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.row import Row
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.measure.statistics import FEWEST_PAIRS, lower_quartile
 from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.charts import Panel
-from placerl.harness.papers.evidence import Paired, number, paired, parameter, rows_of
+from placerl.harness.papers.evidence import Paired, number, paired, rows_of
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.number import Number, from_text
 from placerl.harness.papers.pal.scalar_tree import ScalarSumTree
 from placerl.harness.papers.tree_layouts import TreeLayout, check, priorities
@@ -32,12 +32,22 @@ from placerl.harness.store.cell import Cell
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FANOUTS_COMPARED = Experiment("fanout", "PAL's sum tree over fanouts and buffer sizes", "time_per_call")
+
+@dataclass(frozen=True)
+class TimedTree(TreeLayout, Columns):
+    """Columns of a tree's rows: its configuration, and whether it is the copy that shows the noise."""
+
+    null: bool = False
+    threads: int = 1
+
+
+FANOUTS_COMPARED = Experiment(
+    "fanout", "PAL's sum tree over fanouts and buffer sizes", "time_per_call", TimedTree
+)
 PRIMITIVE = "sum_tree.sample_and_update"
 BATCH_SIZE = 64
 CAPACITIES = (1_000, 10_000, 100_000)  # PAL VI-D
 FANOUTS = (2, 4, 8, 16, 32, 64, 128, 256)
-THREADS = 1
 FANOUT = 16  # of float32, which fill a cache line
 
 
@@ -89,18 +99,17 @@ def measure_trees(
     ]
     timings = measure(
         [timed for _, _, timed in measured],
-        Protocol(budget_s=budget_s, warm_up_s=5e-3, threads=THREADS),
+        Protocol(budget_s=budget_s, warm_up_s=5e-3, threads=TimedTree.threads),
         progress=lambda done, total: report(done, total, experiment),
     )
     return [
-        timings[timed.name].measurement(
-            Measurement,
-            suite=Suite.CLAIM,
+        experiment.timing(
+            timings[timed.name],
+            TimedTree(**asdict(tree), null=is_null),
             primitive=PRIMITIVE,
             backend=ScalarSumTree.backend,
             device="cpu",
             batch_size=BATCH_SIZE,
-            details={"experiment": experiment, "null": is_null, "threads": THREADS} | asdict(tree),
         )
         for tree, is_null, timed in measured
     ]
@@ -146,11 +155,11 @@ def trees_of(frame: pd.DataFrame, experiment: Experiment) -> Trees:
     found: dict[tuple[int, int, bool], dict[bool, Any]] = {}
     for row in rows_of(frame, experiment, "time_per_call", backend=ScalarSumTree.backend):
         place = (
-            int(parameter(row, "capacity")),
-            int(parameter(row, "fanout")),
-            bool(parameter(row, "aligned")),
+            row.parameters.capacity,
+            row.parameters.fanout,
+            row.parameters.aligned,
         )
-        found.setdefault(place, {})[bool(parameter(row, "null"))] = row
+        found.setdefault(place, {})[row.parameters.null] = row
     return {place: MeasuredTree(rows[False], rows[True]) for place, rows in found.items() if len(rows) == 2}
 
 

@@ -18,23 +18,20 @@ import pandas as pd
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
-from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.row import Row
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure import statistics
-from placerl.harness.measure.conditions import conditions, pinned, usable_cores
-from placerl.harness.measure.rows import summary_row
+from placerl.harness.measure.conditions import pinned, usable_cores
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import Paired, paired, parameter, rows_of
+from placerl.harness.papers.evidence import Paired, paired, rows_of
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.runtime.native_threads import ThreadedTraining
 from placerl.harness.runtime.resolve import NATIVE_MAPPING, resolve
 from placerl.harness.store.cell import Cell
 
-EXPERIMENT = Experiment("learner threads", "gradient steps over actor and learner threads", "time_per_call")
 PRIMITIVE = "training.gradient_step"
 WORKLOADS = ("hopper-ddpg", "pendulum-sac", "cartpole-dqn")
 TIERS = ("standard", "full")
@@ -57,6 +54,19 @@ class Split:
     actors: int
     learners: int
     null: bool = False
+
+
+@dataclass(frozen=True)
+class TimedSplit(Split, Columns):
+    """Columns of the rows: the threads, usable cores, and gradient steps of a stretch."""
+
+    cores: int = 0
+    steps: int = 0
+
+
+EXPERIMENT = Experiment(
+    "learner threads", "gradient steps over actor and learner threads", "time_per_call", TimedSplit
+)
 
 
 def splits(cores: int) -> list[Split]:
@@ -89,7 +99,6 @@ def measure(
         item = workloads.override(item, field, value, EXPERIMENT)
     mapping, cores = Mapping.parse(NATIVE_MAPPING), usable_cores()
     fields: dict[str, Any] = {
-        "suite": Suite.CLAIM,
         "workload": name,
         "primitive": PRIMITIVE,
         "backend": "native",
@@ -99,9 +108,7 @@ def measure(
     }
 
     def not_run(needs: str) -> Sequence[Row]:
-        why: dict[str, Any] = {"status": "not_run", "reason": f"not run: needs {needs}"}
-        details = {"experiment": EXPERIMENT, "cores": len(cores)}
-        return [Measurement(**fields, **why, provenance=Provenance.MEASURED, details=details)]
+        return [EXPERIMENT.not_run(f"not run: needs {needs}", **fields)]
 
     if len(cores) < FEWEST_CORES:
         return not_run(f"{FEWEST_CORES} cores, one per thread; this process may use {len(cores)}")
@@ -126,18 +133,18 @@ def measure(
         timed = in_rounds(
             {split: partial(turn, split) for split in trainings}, Rounds(rounds, warm_up=1), report=report
         )
-    shared = {"experiment": EXPERIMENT, "cores": len(cores), "steps": steps, "conditions": conditions()}
     return [
-        summary_row(Measurement, timed[split], **fields, details=shared | asdict(split)) for split in timed
+        EXPERIMENT.summary(timed[split], TimedSplit(**asdict(split), cores=len(cores), steps=steps), **fields)
+        for split in timed
     ]
 
 
 def _over_one(frame: pd.DataFrame, name: str) -> Paired | None:
     """Return the gain of a second learner next to one actor; None without the rows, or if threads shared a core."""
     rows = {
-        (int(parameter(row, "learners")), bool(parameter(row, "null"))): row
+        (row.parameters.learners, row.parameters.null): row
         for row in rows_of(frame, EXPERIMENT, "time_per_call", workload=name)
-        if int(parameter(row, "actors")) == 1 and int(parameter(row, "cores")) >= FEWEST_CORES
+        if row.parameters.actors == 1 and row.parameters.cores >= FEWEST_CORES
     }
     if any((learners, null) not in rows for learners in (1, 2) for null in (False, True)):
         return None

@@ -7,15 +7,17 @@ import pandas as pd
 
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
-from placerl.harness.core.suites import Experiment
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.experiments import Experiment
 from placerl.harness.papers.number import Number, from_text
-from placerl.harness.papers.pal.figure_9_tree import measure_trees, speedup, trees_of
+from placerl.harness.papers.pal.figure_9_tree import TimedTree, measure_trees, speedup, trees_of
 from placerl.harness.papers.tree_layouts import TreeLayout
 from placerl.harness.store.cell import Cell
 
-LAYOUTS_COMPARED = Experiment("layout", "PAL's sum tree with and without alignment", "time_per_call")
+LAYOUTS_COMPARED = Experiment(
+    "layout", "PAL's sum tree with and without alignment", "time_per_call", TimedTree
+)
 LAYOUT_CAPACITY = 1_000_000  # PAL VI-H
 LAYOUT_FANOUT = 16
 SMALL_GAIN_PERCENT = 5.0

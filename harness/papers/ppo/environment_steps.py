@@ -7,6 +7,7 @@ original.
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,21 +18,29 @@ import pandas as pd
 
 from placerl.harness import workloads
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.row import Row
 from placerl.harness.environments import Seeded
 from placerl.harness.measure import statistics
-from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.papers.assumptions import both_outcomes
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import paired, parameter, rows_of
+from placerl.harness.papers.evidence import paired, rows_of
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.number import from_text
 from placerl.harness.papers.ppo.factors import IN_KIND, NEAR, factor_outcome
 from placerl.harness.store.cell import Cell
 
-EXPERIMENT = Experiment("PPO-5.3.1-environment", "steps here and in processes", "time_per_call")
+
+@dataclass(frozen=True)
+class Agents(Columns):
+    """Columns of the rows: environments in processes (0: one in this process), and whether it shows the noise."""
+
+    agents: int
+    null: bool
+
+
+EXPERIMENT = Experiment("PPO-5.3.1-environment", "steps here and in processes", "time_per_call", Agents)
 WORKLOADS = ("hopper-ppo", "humanoid-ppo")
 AGENTS = (1, 4)
 """Environments that step together, each in its own process: one, and the fewest agents of PPO Table 2."""
@@ -126,19 +135,13 @@ def measured(budget_s: float, report: Report) -> Sequence[Row]:
         protocol = Protocol(rounds=statistics.PAIRS, block_s=20e-3, budget_s=budget_s)
         timings = measure([case(name, agents, title) for title, (agents, _) in titles.items()], protocol)
         rows += [
-            timings[title].measurement(
-                Measurement,
-                suite=Suite.CLAIM,
+            EXPERIMENT.timing(
+                timings[title],
+                Agents(agents, null),
                 workload=name,
                 primitive="environment.step",
                 backend=f"{agents} processes" if agents else "this process",
                 device="cpu",
-                details={
-                    "experiment": EXPERIMENT,
-                    "agents": agents,
-                    "null": null,
-                    "conditions": conditions(),
-                },
             )
             for title, (agents, null) in titles.items()
         ]
@@ -180,7 +183,7 @@ class EnvironmentStepsDiffer(Claim):
     def judge(self, frame: pd.DataFrame) -> Finding:
         found: dict[tuple[str, int, bool], Any] = {}
         for row in rows_of(frame, EXPERIMENT, "time_per_call"):
-            found[row.workload, int(parameter(row, "agents")), bool(parameter(row, "null"))] = row
+            found[row.workload, row.parameters.agents, row.parameters.null] = row
         listed, calls, shares = [], [], []
         for (name, agents, _), row in sorted(found.items(), key=lambda item: item[0]):
             if agents and {(name, 0, False), (name, 0, True)} <= found.keys():

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.suites import Experiment
 from placerl.harness.papers import charts, gains_rule
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.charts import Panel
-from placerl.harness.papers.evidence import last_attempts, parameter, rows_of
+from placerl.harness.papers.evidence import last_attempts, rows_of
+from placerl.harness.papers.experiments import Experiment
 from placerl.harness.papers.number import Number, bounded_speedup, from_text
 from placerl.harness.papers.ppo import cycle_models as modelled
 from placerl.harness.papers.ppo import figures_12_15_cycles
@@ -58,24 +58,23 @@ def _number(
 
 def _gain(row: Any) -> float:
     """Return the gain of the best dataflow over NS, percent."""
-    cycles = parameter(row, "cycles")
+    cycles = row.parameters.cycles
     return float(100 * (cycles[NS] / min(cycles.values()) - 1))
 
 
 def _chosen_gain(row: Any) -> float:
     """Return the gain over NS of the dataflow that Equation 5 chooses, on the simulated core, percent."""
-    cycles, stated = parameter(row, "cycles"), parameter(row, "equation_5_cycles")
+    cycles, stated = row.parameters.cycles, row.parameters.equation_5_cycles
     return float(100 * (cycles[NS] / cycles[min(stated, key=lambda dataflow: stated[dataflow])] - 1))
 
 
 def _inferences(rows: list[Any], benchmark: str, side: int, core: str) -> dict[int, Any]:
     """Return the rows of FW by agents."""
     return {
-        int(parameter(row, "agents")): row
+        row.parameters.agents: row
         for row in rows
-        if (parameter(row, "benchmark"), parameter(row, "side"), parameter(row, "core"))
-        == (benchmark, side, core)
-        and parameter(row, "agents") is not None
+        if (row.parameters.benchmark, row.parameters.side, row.parameters.core) == (benchmark, side, core)
+        and row.parameters.agents is not None
     }
 
 
@@ -90,8 +89,8 @@ def _dataflows(rows: list[Any], benchmark: str, side: int) -> tuple[list[Number]
         for agents in (4, max(gains)):
             title = f"{benchmark}, P = {side}, {core}: gain of inferences over NS, N = {agents}"
             numbers.append(_number(title, gains[agents], [found[agents]]))
-        same = [r for r in rows if parameter(r, "benchmark") == benchmark and parameter(r, "core") == core]
-        same = [row for row in same if parameter(row, "side") == side]
+        same = [r for r in rows if r.parameters.benchmark == benchmark and r.parameters.core == core]
+        same = [row for row in same if row.parameters.side == side]
         worst = min(same, key=_chosen_gain)
         title = f"{benchmark}, P = {side}, {core}: least gain of any process, dataflow by Equation 5"
         numbers.append(_number(title, _chosen_gain(worst), [worst]))
@@ -114,10 +113,10 @@ def _blocked_layout(rows: Mapping[str, Any], clock_mhz: float | None) -> Finding
     gains: list[Number] = []
     for benchmark, _, iteration in LAYOUT_CASES:
         row, throughput = rows[benchmark], modelled.published_throughput(benchmark, clock_mhz)
-        update = {layout: sum(cycles.values()) for layout, cycles in parameter(row, "cycles").items()}
+        update = {layout: sum(cycles.values()) for layout, cycles in row.parameters.cycles.items()}
         saved = (update["plain"] - update["blocked"]) * iteration.updates
-        whole = iteration.steps * parameter(row, "inference_cycles")
-        whole += iteration.updates * (parameter(row, "forward_cycles") + update["blocked"])
+        whole = iteration.steps * row.parameters.inference_cycles
+        whole += iteration.updates * (row.parameters.forward_cycles + update["blocked"])
         gain = 100 * throughput.gain(iteration, saved)
         title = f"{benchmark}: gain of the blocked layout"
         number = _number(f"{title} in throughput", gain, [row], Provenance.PUBLISHED)
@@ -145,11 +144,11 @@ def _balancing(rows: Mapping[str, list[Any]], clock_mhz: float | None) -> Findin
     epoch_updates = blocks(SPINNING_UP.samples, SPINNING_UP.minibatch)
     for benchmark, keys in modelled.BALANCE_GAINS.items():
         throughput, found = modelled.published_throughput(benchmark, clock_mhz), []
-        for row in sorted(rows[benchmark], key=lambda row: parameter(row, "policy_epochs")):
-            cycles = parameter(row, "cycles")
+        for row in sorted(rows[benchmark], key=lambda row: row.parameters.policy_epochs):
+            cycles = row.parameters.cycles
             saved = (cycles["alone"] - cycles["balanced"]) * epoch_updates / UPDATES_AN_EPOCH
             found.append(100 * throughput.gain(SPINNING_UP, saved))
-            title = modelled.balance_title(benchmark, parameter(row, "policy_epochs"))
+            title = modelled.balance_title(benchmark, row.parameters.policy_epochs)
             trained = _number(f"{title}, cycles of training over balanced ones", 0.0, [row])
             trained = replace(trained, value=cycles["alone"] / cycles["balanced"], unit="ratio")
             numbers += [
@@ -263,17 +262,17 @@ class BlockedLayoutGains(_OfAccelerator):
     published = from_text("PPO.layout_gain_hopper", "PPO.layout_gain_humanoid", "PPO.layout_gain_pong")
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        rows = {parameter(row, "benchmark"): row for row in _rows(frame, LAYOUTS)}
+        rows = {row.parameters.benchmark: row for row in _rows(frame, LAYOUTS)}
         if len(rows) < len(LAYOUT_CASES):
             return modelled.blocked_layout(frame)
         return modelled.at_both_clocks(lambda clock_mhz: _blocked_layout(rows, clock_mhz))
 
     def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        rows = {parameter(row, "benchmark"): row for row in _rows(frame, LAYOUTS)}
+        rows = {row.parameters.benchmark: row for row in _rows(frame, LAYOUTS)}
         made = {
             benchmark: 100 * (sum(cycles["plain"].values()) / sum(cycles["blocked"].values()) - 1)
             for benchmark, row in rows.items()
-            if (cycles := parameter(row, "cycles"))
+            if (cycles := row.parameters.cycles)
         }
         published = from_text(*modelled.LAYOUT_GAINS)
         names = [benchmark for benchmark, _, _ in LAYOUT_CASES]
@@ -304,7 +303,7 @@ class BalancingGains(_OfAccelerator):
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows: dict[str, list[Any]] = {benchmark: [] for benchmark in modelled.BALANCE_GAINS}
         for row in _rows(frame, BALANCING):
-            rows[parameter(row, "benchmark")].append(row)
+            rows[row.parameters.benchmark].append(row)
         if not all(rows.values()):
             return modelled.balancing(frame)
         return modelled.at_both_clocks(lambda clock_mhz: _balancing(rows, clock_mhz))
@@ -313,8 +312,8 @@ class BalancingGains(_OfAccelerator):
         lines: dict[str, list[tuple[str, Number]]] = {}
         for benchmark in modelled.BALANCE_GAINS:
             for row in _rows(frame, BALANCING):
-                if parameter(row, "benchmark") == benchmark:
-                    cycles, epochs = parameter(row, "cycles"), int(parameter(row, "policy_epochs"))
+                if row.parameters.benchmark == benchmark:
+                    cycles, epochs = row.parameters.cycles, row.parameters.policy_epochs
                     gain = 100 * (cycles["alone"] / cycles["balanced"] - 1)
                     label = f"training alone, policy stops after epoch {epochs}"
                     lines.setdefault(label, []).append((benchmark, _number(label, gain, [row])))

@@ -7,23 +7,56 @@ suite "claim", also gives the cycles of PPO's formula, modelled.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.row import Row
 from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.store.cell import Cell
 from placerl.primitives.fpga.cycles import gains, gemm, load_balancing, networks, ppo, timed_block
 from placerl.primitives.fpga.cycles.networks import GemmLayer
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
-DATAFLOWS_MUJOCO = Experiment("PPO-F12", "cycles of the dataflows, MuJoCo", "cycles")
-DATAFLOWS_PONG = Experiment("PPO-F13", "cycles of the dataflows, Pong", "cycles")
-LAYOUTS = Experiment("PPO-F14", "cycles with the blocked and the plain layout", "cycles")
-BALANCING = Experiment("PPO-F15", "cycles of training on two units", "cycles")
+
+@dataclass(frozen=True)
+class AcceleratorCycles(Columns):
+    """Columns of the rows.
+
+    Attributes:
+        benchmark, side: the network, and the side P of the array.
+        cycles, equation_5_cycles: cycles by dataflow, by layout and process, or "alone" and "balanced"; and those of
+            PPO's formula.
+        process, core, agents: of a dataflow: FW, BW or WU, how blocks come in, and N, where it is one of `AGENTS`.
+        stalls, stated_stalls, forward_cycles, inference_cycles: of layouts.
+        policy_epochs, policy_updates, value_updates, minibatch: of load balancing.
+    """
+
+    benchmark: str
+    side: int
+    cycles: dict[str, Any]
+    equation_5_cycles: dict[str, int] | None = None
+    process: str | None = None
+    core: str | None = None
+    agents: int | None = None
+    stalls: dict[str, int] | None = None
+    stated_stalls: int | None = None
+    forward_cycles: int | None = None
+    inference_cycles: int | None = None
+    policy_epochs: int | None = None
+    policy_updates: int | None = None
+    value_updates: int | None = None
+    minibatch: int | None = None
+
+
+_experiment = partial(Experiment, quantities="cycles", columns=AcceleratorCycles)
+DATAFLOWS_MUJOCO = _experiment("PPO-F12", "cycles of the dataflows, MuJoCo")
+DATAFLOWS_PONG = _experiment("PPO-F13", "cycles of the dataflows, Pong")
+LAYOUTS = _experiment("PPO-F14", "cycles with the blocked and the plain layout")
+BALANCING = _experiment("PPO-F15", "cycles of training on two units")
 AT_ONCE, ROW_BY_ROW = "blocks at once", "blocks row by row"
 CORES = {AT_ONCE: True, ROW_BY_ROW: False}
 AGENTS = (1, 2, 4, 8, 16, 32, 64)
@@ -107,10 +140,8 @@ def balancing(report: Report) -> Sequence[Row]:
                 stated[name] = load_balancing.training_cycles(
                     policy, value, side=16, balanced=balanced, **arguments
                 )
-            details = {"policy_epochs": epochs, "side": 16, "cycles": found, "equation_5_cycles": stated}
-            rows.append(
-                _row(BALANCING, benchmark, SPINNING_UP.minibatch, found["balanced"], details | arguments)
-            )
+            columns = AcceleratorCycles(benchmark, 16, found, stated, policy_epochs=epochs, **arguments)
+            rows.append(_row(BALANCING, columns, SPINNING_UP.minibatch, found["balanced"]))
     return rows
 
 
@@ -170,15 +201,9 @@ def _dataflow_rows(
                 }
                 for model in (products.product_cycles, gemm.ppo_cycles)
             )
-            details = {
-                "process": process,
-                "side": side,
-                "core": core,
-                "cycles": found,
-                "equation_5_cycles": stated,
-                "agents": batch if (process, batch) in wanted[: len(AGENTS)] else None,
-            }
-            yield _row(key, benchmark, batch, min(found.values()), details)
+            agents = batch if (process, batch) in wanted[: len(AGENTS)] else None
+            columns = AcceleratorCycles(benchmark, side, found, stated, process, core, agents)
+            yield _row(key, columns, batch, min(found.values()))
 
 
 def _layout_rows(benchmark: str, side: int, iteration: ppo.PpoIteration) -> Iterator[Row]:
@@ -209,39 +234,33 @@ def _layout_rows(benchmark: str, side: int, iteration: ppo.PpoIteration) -> Iter
         layers, iteration.agents, side=side, processes=("FW",), product_cycles=rest.product_cycles
     )["FW"]
     model: dict[str, Any] = {"side": side, "product_cycles": rest.product_cycles}
-    details = {
-        "side": side,
-        "cycles": cycles,
-        "stalls": stalls["plain"],
-        "stated_stalls": gains.update_stalls(layers, batch, side=side),
-        "forward_cycles": ppo.process_cycles(layers, "FW", batch, dataflow=forward, **model),
-        "inference_cycles": ppo.process_cycles(layers, "FW", iteration.agents, dataflow=inference, **model),
-    }
-    yield _row(LAYOUTS, benchmark, batch, sum(cycles["blocked"].values()), details)
+    columns = AcceleratorCycles(
+        benchmark,
+        side,
+        cycles,
+        stalls=stalls["plain"],
+        stated_stalls=gains.update_stalls(layers, batch, side=side),
+        forward_cycles=ppo.process_cycles(layers, "FW", batch, dataflow=forward, **model),
+        inference_cycles=ppo.process_cycles(layers, "FW", iteration.agents, dataflow=inference, **model),
+    )
+    yield _row(LAYOUTS, columns, batch, sum(cycles["blocked"].values()))
 
 
-def _row(key: Experiment, benchmark: str, batch: int, cycles: int, details: dict[str, Any]) -> Row:
-    return Measurement(
-        suite=Suite.CLAIM,
+def _row(key: Experiment, columns: AcceleratorCycles, batch: int, cycles: int) -> Row:
+    return key.row(
+        columns,
         primitive="matrix_products",
         backend="fpga",
-        device=benchmark,
+        device=columns.benchmark,
         batch_size=batch,
         quantity="cycles",
         provenance=Provenance.SIMULATED,
         value=float(cycles),
-        details={"experiment": key, "benchmark": benchmark} | details,
     )
 
 
 def _not_run(key: Experiment, reason: str) -> Row:
-    return Measurement(
-        suite=Suite.CLAIM,
-        primitive="matrix_products",
-        backend="fpga",
-        quantity="cycles",
-        provenance=Provenance.SIMULATED,
-        status="not_run",
-        reason=reason,
-        details={"experiment": key},
+    simulated = Provenance.SIMULATED
+    return key.not_run(
+        reason, primitive="matrix_products", backend="fpga", quantity="cycles", provenance=simulated
     )

@@ -14,11 +14,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.predict import slow_link
 from placerl.harness.measure import statistics
 from placerl.harness.papers.base import Finding, Outcome
-from placerl.harness.papers.evidence import parameter, records, select
+from placerl.harness.papers.evidence import rows_of
 from placerl.harness.papers.number import Number, ratio
 from placerl.harness.papers.ppo.table_2_iterations import BENCHMARKS, EXPERIMENT, TIME
 from placerl.primitives.fpga.cycles.ppo import PpoIteration
@@ -47,7 +46,7 @@ class Joined(NamedTuple):
 
     def terms_s(self, *names: str) -> npt.NDArray:
         """Return the sum of the seconds of some parts, one per iteration that was run, at the clock."""
-        terms, stretched = parameter(self.row, "terms_s"), parameter(self.row, "design_mhz") / self.clock_mhz
+        terms, stretched = self.row.parameters.terms_s, self.row.parameters.design_mhz / self.clock_mhz
         made: npt.NDArray = sum(
             (stretched if name in ("infer", "learner") else 1.0) * np.array(terms[name]) for name in names
         )  # type: ignore[assignment]
@@ -59,10 +58,10 @@ class Joined(NamedTuple):
         Args:
             latency_s: latency of each transfer, seconds.
         """
-        terms = parameter(self.row, "terms_s")
+        terms = self.row.parameters.terms_s
         device_s = np.array(terms["infer"]) + np.array(terms["learner"])
         slower_s = self.terms_s("infer", "learner") - device_s
-        return np.array(self.row.samples) + slower_s + latency_s * parameter(self.row, "transfers")
+        return np.array(self.row.samples) + slower_s + latency_s * self.row.parameters.transfers
 
     def part_s(self, name: str, iteration: PpoIteration, latency_s: float) -> npt.NDArray:
         """Return the seconds of "training" or "inference", one per iteration that was run.
@@ -82,14 +81,8 @@ def joined(frame: pd.DataFrame, benchmark: str) -> dict[PpoIteration, Any]:
     Args:
         benchmark: "Hopper", "Humanoid" or "Pong".
     """
-    rows = select(
-        frame, suite=Suite.CLAIM, workload=BENCHMARKS[benchmark], primitive="training", quantity=TIME
-    )
-    return {
-        PpoIteration(**parameter(row, "iteration")): row
-        for row in records(rows)
-        if row.experiment == EXPERIMENT and row.device == DEVICE and row.samples
-    }
+    rows = rows_of(frame, EXPERIMENT, TIME, workload=BENCHMARKS[benchmark], device=DEVICE)
+    return {PpoIteration(**row.parameters.iteration): row for row in rows if row.samples}
 
 
 class VirtualGain(NamedTuple):

@@ -16,14 +16,13 @@ import pandas as pd
 
 from placerl.harness import workloads
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.row import Row
 from placerl.harness.measure import statistics
-from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import paired, parameter, rows_of
+from placerl.harness.papers.evidence import paired, rows_of
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.number import from_text
 from placerl.harness.papers.ppo.factors import NEAR, factor_outcome
 from placerl.harness.pieces.learners import random_batch
@@ -35,8 +34,17 @@ from placerl.primitives.algorithms.networks import MLP, Network
 from placerl.primitives.algorithms.ppo import PPO
 from placerl.primitives.learner import Learner
 
+
+@dataclass(frozen=True)
+class Sharing(Columns):
+    """Columns of the rows: whether layers are shared, and whether it is the copy that shows the noise."""
+
+    shared: bool
+    null: bool
+
+
 EXPERIMENT = Experiment(
-    "PPO-5.3.1-shared", "gradient steps of shared and of separate networks", "time_per_call"
+    "PPO-5.3.1-shared", "gradient steps of shared and of separate networks", "time_per_call", Sharing
 )
 BACKEND = "native"
 ENDS = (64, 512)
@@ -146,17 +154,15 @@ def measured(
         protocol = Protocol(rounds=statistics.PAIRS, block_s=10e-3, budget_s=budget_s, threads=1)
         timings = measure(list(cases.values()), protocol)
         for (size, shared, null), one in cases.items():
-            details: dict[str, Any] = {"experiment": EXPERIMENT, "shared": shared, "null": null}
             rows.append(
-                timings[one.name].measurement(
-                    Measurement,
-                    suite=Suite.CLAIM,
+                EXPERIMENT.timing(
+                    timings[one.name],
+                    Sharing(shared, null),
                     workload=name,
                     primitive="learner.step",
                     backend=BACKEND,
                     device="cpu",
                     batch_size=size,
-                    details=details | {"conditions": conditions()},
                 )
             )
     return rows
@@ -187,7 +193,7 @@ class SharedNetworksTrainFaster(Claim):
         found: dict[tuple[str, int], dict[tuple[bool, bool], Any]] = {}
         for row in rows_of(frame, EXPERIMENT, "time_per_call"):
             sides = found.setdefault((row.workload, int(row.batch_size)), {})
-            sides[bool(parameter(row, "shared")), bool(parameter(row, "null"))] = row
+            sides[row.parameters.shared, row.parameters.null] = row
         times = [
             paired(
                 f"{name}, mini-batch {size}: a gradient step of separate networks over one of shared layers",

@@ -17,14 +17,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.predict import slow_link
 from placerl.harness.measure import statistics
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.clocks import at_both_clocks
 from placerl.harness.papers.comparisons import gains
-from placerl.harness.papers.evidence import parameter, records, select
+from placerl.harness.papers.evidence import rows_of
 from placerl.harness.papers.number import Number, checked_baseline, from_cell, from_text, ratio
 from placerl.harness.papers.ppo import table_2_iterations, virtual_iterations
 from placerl.harness.papers.ppo.judged_iterations import (
@@ -76,13 +75,13 @@ class Found(NamedTuple):
         Args:
             names: the parts: "environment", "infer", "prepare" and "learner".
         """
-        terms = parameter(self.timed, "terms_s")
+        terms = self.timed.parameters.terms_s
         return np.sum([terms[name] for name in names], axis=0)
 
     @property
     def parts_s(self) -> npt.NDArray:
         """Return the sum of the seconds of all parts on the device, one per timed iteration."""
-        return np.sum(list(parameter(self.timed, "terms_s").values()), axis=0)
+        return np.sum(list(self.timed.parameters.terms_s.values()), axis=0)
 
     def accelerator_s(self, name: str) -> float:
         """Return the seconds that the accelerator takes for one part of the iteration.
@@ -90,7 +89,7 @@ class Found(NamedTuple):
         Args:
             name: the part: "inference" or "training".
         """
-        return float(parameter(self.counted, "cycles")[name] / (1e6 * parameter(self.counted, "clock_mhz")))
+        return float(self.counted.parameters.cycles[name] / (1e6 * self.counted.parameters.clock_mhz))
 
     @property
     def host_s(self) -> npt.NDArray:
@@ -113,7 +112,7 @@ class Found(NamedTuple):
 
 
 def _of(row: Any) -> PpoIteration:
-    return PpoIteration(**parameter(row, "iteration"))
+    return PpoIteration(**row.parameters.iteration)
 
 
 def found(frame: pd.DataFrame, benchmark: str, device: str = CPU) -> dict[PpoIteration, Found]:
@@ -126,8 +125,7 @@ def found(frame: pd.DataFrame, benchmark: str, device: str = CPU) -> dict[PpoIte
     Returns:
         The pair of measurements (seconds and cycles) of each iteration.
     """
-    rows = select(frame, suite=Suite.CLAIM, workload=BENCHMARKS[benchmark], primitive="training")
-    mine = [row for row in records(rows) if row.experiment == EXPERIMENT]
+    mine = rows_of(frame, EXPERIMENT, workload=BENCHMARKS[benchmark])
     counted = {_of(row): row for row in mine if row.quantity == CYCLES}
     timed = {_of(row): row for row in mine if row.quantity == TIME and row.device == device}
     return {item: Found(row, counted[item]) for item, row in timed.items() if item in counted}
@@ -239,9 +237,7 @@ def cores_used_in_words(items: Iterable[Found]) -> str:
     Args:
         items: measurements of the iterations.
     """
-    used = {
-        (parameter(item.timed, "threads") or 1, parameter(item.timed, "processes") or 0) for item in items
-    }
+    used = {(item.timed.parameters.threads or 1, item.timed.parameters.processes or 0) for item in items}
     words = (f"{threads} + {processes}" for threads, processes in sorted(used))
     shared = " (of what processes do side by side, the slowest one's time)" if any(p for _, p in used) else ""
     return f"Timed here with learner threads + environment processes: {', '.join(words)}{shared}."
@@ -267,7 +263,7 @@ def joined_of(frame: pd.DataFrame, benchmark: str) -> dict[PpoIteration, tuple[F
     """
     rows, timed = joined(frame, benchmark), found(frame, benchmark)
     return {
-        iteration: (item, Joined(rows[iteration], parameter(item.counted, "clock_mhz")))
+        iteration: (item, Joined(rows[iteration], item.counted.parameters.clock_mhz))
         for iteration, item in timed.items()
         if iteration in rows
     }

@@ -9,25 +9,24 @@ cycles (PPO 4). Neither includes transfers, which `virtual_iterations` adds. The
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from placerl.harness import workloads
 from placerl.harness.core.progress import Report, part, silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.row import Row
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
-from placerl.harness.measure.conditions import conditions, usable_cores
-from placerl.harness.measure.rows import summary_row
+from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers import published
 from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.ppo.published_clocks import published_clock_mhz
 from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.runtime.resolve import resolve
@@ -40,7 +39,35 @@ from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 if TYPE_CHECKING:
     from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
 
-EXPERIMENT = Experiment("PPO-T2", "PPO's iterations", "time_per_iteration cycles_per_iteration")
+
+@dataclass(frozen=True)
+class IterationColumns(Columns):
+    """Columns of an iteration's rows.
+
+    Attributes:
+        iteration: its sizes, the fields of `PpoIteration`.
+        threads, processes: of the learner, and of the environments.
+        terms_s: seconds of its parts, one value per iteration that was run.
+        side, clock_mhz, cycles, equation_5_cycles: of the accelerator: P, its clock, and cycles by part.
+        transfers, design_mhz: in virtual time, the transfers of an iteration, and the clock of its cycles.
+    """
+
+    benchmark: str
+    iteration: dict[str, int]
+    threads: int | None = None
+    processes: int | None = None
+    terms_s: dict[str, list[float]] | None = None
+    side: int | None = None
+    clock_mhz: float | None = None
+    cycles: dict[str, int] | None = None
+    equation_5_cycles: dict[str, int] | None = None
+    transfers: float | None = None
+    design_mhz: float | None = None
+
+
+EXPERIMENT = Experiment(
+    "PPO-T2", "PPO's iterations", "time_per_iteration cycles_per_iteration", IterationColumns
+)
 TIME, CYCLES = "time_per_iteration", "cycles_per_iteration"
 BENCHMARKS = {"Hopper": "hopper-ppo", "Humanoid": "humanoid-ppo", "Pong": "pong-ppo"}
 """The workload of each benchmark of PPO Table 2."""
@@ -112,7 +139,7 @@ def sized(item: Workload, iteration: PpoIteration) -> Workload:
     return workloads.from_tables(tables, EXPERIMENT)
 
 
-def cores_used(iteration: PpoIteration) -> dict[str, int]:
+def cores_used(iteration: PpoIteration) -> dict[str, Any]:
     """Return with how many threads and processes an iteration is timed on this machine.
 
     Args:
@@ -162,32 +189,26 @@ def timed(
             report=part(report, 0.0, 1.0, 1.0, what),
         )
     return [
-        summary_row(
-            Measurement,
+        EXPERIMENT.summary(
             [progress.wall_s for progress in made[iteration]],
-            suite=Suite.CLAIM,
+            IterationColumns(
+                benchmark,
+                asdict(iteration),
+                **used[iteration],
+                terms_s={
+                    name: [progress.terms_s[name] for progress in made[iteration]]
+                    for name in made[iteration][0].terms_s
+                },
+            ),
             workload=item.name,
             primitive="training",
             backend=mapping,
             device=device,
             batch_size=iteration.minibatch,
             quantity=TIME,
-            details=_details(benchmark, iteration)
-            | used[iteration]
-            | {
-                "terms_s": {
-                    name: [progress.terms_s[name] for progress in made[iteration]]
-                    for name in made[iteration][0].terms_s
-                },
-                "conditions": conditions(),
-            },
         )
         for iteration in wanted
     ]
-
-
-def _details(benchmark: str, iteration: PpoIteration) -> dict[str, object]:
-    return {"experiment": EXPERIMENT, "benchmark": benchmark, "iteration": asdict(iteration)}
 
 
 def counted(benchmark: str, wanted: Sequence[PpoIteration], report: Report) -> Sequence[Row]:
@@ -205,27 +226,25 @@ def counted(benchmark: str, wanted: Sequence[PpoIteration], report: Report) -> S
     reason, rows = timed_block.unavailable_reason(), []
     for number, iteration in enumerate(wanted):
         report(number, len(wanted), f"{benchmark} on the accelerator")
-        row = partial(
-            Measurement,
-            suite=Suite.CLAIM,
-            workload=BENCHMARKS[benchmark],
-            primitive="training",
-            backend="fpga",
-            device="fpga:u200",
-            batch_size=iteration.minibatch,
-            quantity=CYCLES,
-            provenance=Provenance.SIMULATED,
-        )
-        details = _details(benchmark, iteration) | {"side": side, "clock_mhz": clock_mhz}
+        fields: dict[str, Any] = {
+            "workload": BENCHMARKS[benchmark],
+            "primitive": "training",
+            "backend": "fpga",
+            "device": "fpga:u200",
+            "batch_size": iteration.minibatch,
+            "quantity": CYCLES,
+            "provenance": Provenance.SIMULATED,
+        }
+        columns = IterationColumns(benchmark, asdict(iteration), side=side, clock_mhz=clock_mhz)
         if reason:
-            rows.append(row(status="not_run", reason=reason, details=details))
+            rows.append(EXPERIMENT.not_run(reason, columns, **fields))
             continue
         cycles, stated = (
             ppo.iteration_cycles(networks.PPO_NETWORKS[benchmark], iteration, side=side, product_cycles=model)
             for model in (_simulated(benchmark, iteration), gemm.ppo_cycles)
         )
-        details |= {"cycles": asdict(cycles), "equation_5_cycles": asdict(stated)}
-        rows.append(row(value=float(cycles.total), details=details))
+        columns = replace(columns, cycles=asdict(cycles), equation_5_cycles=asdict(stated))
+        rows.append(EXPERIMENT.row(columns, value=float(cycles.total), **fields))
     return rows
 
 

@@ -17,12 +17,9 @@ from typing import Any
 from placerl.harness import platforms, workloads
 from placerl.harness.core.progress import Report, part
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Suite
+from placerl.harness.core.row import Row
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
-from placerl.harness.measure.conditions import conditions
-from placerl.harness.measure.rows import summary_row
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.ppo.published_clocks import published_clock_mhz
@@ -33,6 +30,7 @@ from placerl.harness.papers.ppo.table_2_iterations import (
     SIDES,
     TIERS,
     TIME,
+    IterationColumns,
     cores_used,
     iterations_of,
     sized,
@@ -88,10 +86,19 @@ def virtual(benchmark: str, wanted: Sequence[PpoIteration], budget_s: float, rep
         the cycles. The rows were not run if the hardware's description is missing, as the claims need its cycles too.
     """
     item, mapping = workloads.load(BENCHMARKS[benchmark]), f"{LEARNERS[benchmark]}-native-cpu"
-    fields = partial(_fields, benchmark, item.name)
+    fields: dict[str, Any] = {
+        "workload": item.name,
+        "primitive": "training",
+        "device": DEVICE,
+        "quantity": TIME,
+    }
+    columns = {iteration: IterationColumns(benchmark, asdict(iteration)) for iteration in wanted}
     if reason := timed_block.unavailable_reason():
-        row = partial(Measurement, status="not_run", reason=reason, provenance=Provenance.MODELLED)
-        return [row(**fields(iteration)) for iteration in wanted]
+        fields["provenance"] = Provenance.MODELLED
+        return [
+            EXPERIMENT.not_run(reason, stated, batch_size=iteration.minibatch, **fields)
+            for iteration, stated in columns.items()
+        ]
     made, platform = accelerator(benchmark), platforms.load(PLATFORM)
     with ExitStack() as stack:
         trainings = {}
@@ -119,34 +126,26 @@ def virtual(benchmark: str, wanted: Sequence[PpoIteration], budget_s: float, rep
             steps.training_cycles(iteration.minibatch),
         )
         terms_s = {name: [one.terms_s[name] for one in progress] for name in progress[0].terms_s}
-        given = fields(iteration)
-        given["details"] |= cores_used(iteration) | {
-            "terms_s": terms_s,
-            "transfers": transfers,
-            "design_mhz": 1e-6 * made.clock_hz,
-            "cycles": {
+        stated = replace(
+            columns[iteration],
+            **cores_used(iteration),
+            terms_s=terms_s,
+            transfers=transfers,
+            design_mhz=1e-6 * made.clock_hz,
+            cycles={
                 "inference": steps.forward_cycles(iteration.agents) * (iteration.steps + 1),
                 "training": (forward + training_cycles) * iteration.updates,
             },
-            "conditions": conditions(),
-        }
-        made_row = summary_row(
-            Measurement, [one.wall_s for one in progress], backend=f"{mapping} and {DEVICE}", **given
         )
-        rows.append(replace(made_row, provenance=Provenance.MODELLED))
+        row = EXPERIMENT.summary(
+            [one.wall_s for one in progress],
+            stated,
+            backend=f"{mapping} and {DEVICE}",
+            batch_size=iteration.minibatch,
+            **fields,
+        )
+        rows.append(replace(row, provenance=Provenance.MODELLED))
     return rows
-
-
-def _fields(benchmark: str, workload: str, iteration: PpoIteration) -> dict[str, Any]:
-    return {
-        "suite": Suite.CLAIM,
-        "workload": workload,
-        "primitive": "training",
-        "device": DEVICE,
-        "batch_size": iteration.minibatch,
-        "quantity": TIME,
-        "details": {"experiment": EXPERIMENT, "benchmark": benchmark, "iteration": asdict(iteration)},
-    }
 
 
 def cells(tier: TierLimits) -> list[Cell]:

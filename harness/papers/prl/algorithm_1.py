@@ -16,6 +16,7 @@ Transfers are not counted, so virtual time is judged without a latency only.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,8 +27,7 @@ from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.row import HowTimed, Row
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.assignments import CPU, Assignment
@@ -36,7 +36,8 @@ from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import number, parameter, rows_of
+from placerl.harness.papers.evidence import number, rows_of
+from placerl.harness.papers.experiments import Columns, Experiment, gain_of_times
 from placerl.harness.papers.number import from_text
 from placerl.harness.papers.prl.section_6_4 import FEWEST_CORES
 from placerl.harness.papers.slow_links import NOT_COUNTED
@@ -51,7 +52,28 @@ from placerl.primitives.learner.fpga import fpga_backend
 
 COMMANDS = ("placerl reproduce --only PRL-3.3.1 --tier full", "placerl report")
 GAIN = "throughput_ratio"
-EXPERIMENT = Experiment("PRL-3.3.1", "training with re-allocation next to an accelerator", GAIN)
+
+
+@dataclass(frozen=True)
+class Compared(Columns):
+    """Columns of the rows.
+
+    Attributes:
+        fixed: the allocation that re-allocation is compared with.
+        accelerator: the learner's device.
+        reached: threads that act, threads that train, and samples of a batch that these take, at the end.
+    """
+
+    fixed: str
+    accelerator: str
+    verdict: str
+    rounds: int
+    reached: list[int]
+    seconds_with: list[float]
+    seconds_without: list[float]
+
+
+EXPERIMENT = Experiment("PRL-3.3.1", "training with re-allocation next to an accelerator", GAIN, Compared)
 MAPPINGS = ("fpga-native-cpu", "opencl-native-cpu")
 THREADS, OVERLAP, SETTLING = 2, 2, 12
 """Threads that act or train, gradient steps of an iteration, and iterations before the timed ones."""
@@ -83,16 +105,15 @@ def measure(
         One row per fixed allocation: the throughput with re-allocation over its own, with a verdict in the details; or
         one row that says why the mapping does not run here.
     """
-    row = partial(
-        Measurement,
-        suite=Suite.CLAIM,
-        workload=item.name,
-        primitive="training",
-        backend="placerl",
-        device=str(mapping),
-        batch_size=batch_size,
-        quantity=GAIN,
-    )
+    fields: dict[str, Any] = {
+        "workload": item.name,
+        "primitive": "training",
+        "backend": "placerl",
+        "device": str(mapping),
+        "batch_size": batch_size,
+        "quantity": GAIN,
+        "timed": HowTimed(conditions=conditions()),
+    }
     item = workloads.override(item, "training.actors", THREADS, str(EXPERIMENT))
     with ExitStack() as stack:
         trainings: dict[str, Training] = {}
@@ -100,8 +121,7 @@ def measure(
             for name in (MOVED, AGAIN, *FIXED):
                 trainings[name] = stack.enter_context(closing(_training(name, item, mapping, batch_size)))
         except UserError as error:
-            reason = f"not run: needs {error}"
-            return [row(provenance=Provenance.MEASURED, status="not_run", reason=reason, details=_details())]
+            return [EXPERIMENT.not_run(f"not run: needs {error}", **fields)]
         for training in trainings.values():
             training.fill()
             training.take(settling * OVERLAP)
@@ -115,33 +135,17 @@ def measure(
     rows = []
     for name in FIXED:
         found = statistics.compare(seconds[MOVED], seconds[name], seconds[AGAIN])
-        ratio = found.ratio
-        rows.append(
-            row(
-                provenance=provenance,
-                # The comparison is of times with re-allocation over those without.
-                value=1 / ratio.value if ratio else None,
-                low=1 / ratio.high if ratio else None,
-                high=1 / ratio.low if ratio else None,
-                status="ok" if ratio else "too_noisy",
-                reason="" if ratio else found.reason,
-                details=_details()
-                | {
-                    "fixed": name,
-                    "accelerator": Assignment.of(mapping).learner,
-                    "verdict": found.verdict,
-                    "rounds": found.pairs,
-                    "reached": [reached.actors, reached.trainers, reached.trained_beside],
-                    "seconds_with": seconds[MOVED],
-                    "seconds_without": seconds[name],
-                },
-            )
+        columns = Compared(
+            name,
+            Assignment.of(mapping).learner,
+            found.verdict,
+            found.pairs,
+            [reached.actors, reached.trainers, reached.trained_beside],
+            seconds[MOVED],
+            seconds[name],
         )
+        rows.append(EXPERIMENT.row(columns, provenance=provenance, **gain_of_times(found), **fields))
     return rows
-
-
-def _details() -> dict[str, object]:
-    return {"experiment": EXPERIMENT, "conditions": conditions()}
 
 
 def _training(name: str, item: Workload, mapping: Mapping, batch_size: int) -> Training:
@@ -158,14 +162,14 @@ _WORDS = {ALL_ACT: "all threads act", HALF_TRAINS: "a thread trains on half of e
 
 def _counts(row: Any) -> bool:
     """Return whether the threads had a core each, next to a device that is not the CPU: in virtual time always."""
-    if getattr(row, "provenance", None) != Provenance.MEASURED:
+    if row.provenance != Provenance.MEASURED:
         return True
     cores = row.timed.conditions.get("cores", ())
-    return len(cores) >= FEWEST_CORES and parameter(row, "accelerator") not in (None, CPU)
+    return len(cores) >= FEWEST_CORES and row.parameters.accelerator not in (None, CPU)
 
 
 def _reached(row: Any) -> str:
-    actors, trainers, beside = parameter(row, "reached")
+    actors, trainers, beside = row.parameters.reached
     threads = f"{actors} thread{'s' * (actors != 1)}"
     return f"{threads} acted and {trainers} trained on {beside} samples of a batch ({row.device})"
 
@@ -228,19 +232,19 @@ class MovingActorsGains(Claim):
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = [row for row in rows_of(frame, EXPERIMENT, GAIN) if row.status == "ok"]
-        judged = [row for row in rows if parameter(row, "fixed") == ALL_ACT and _counts(row)]
+        judged = [row for row in rows if row.parameters.fixed == ALL_ACT and _counts(row)]
         ours = tuple(
             number(
                 row,
                 f"{row.workload}, batch size {int(row.batch_size)}, {row.device}: throughput with re-allocation over "
-                f"that where {_WORDS[str(parameter(row, 'fixed'))]}",
+                f"that where {_WORDS[row.parameters.fixed]}",
             )
             for row in rows
         )
         if not judged:
             return Finding(Outcome.NOT_RUN, ours, needs=self.needs)
         real = [row for row in judged if row.provenance == Provenance.MEASURED]
-        verdicts = [parameter(row, "verdict") for row in real or judged]
+        verdicts = [row.parameters.verdict for row in real or judged]
         faster, slower = verdicts.count("faster"), verdicts.count("slower")
         kind = "measured" if real else "in virtual time"
         said = f"Trainings {kind}: {len(verdicts)}; faster with re-allocation: {faster}; slower: {slower}. "

@@ -11,21 +11,29 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from placerl.harness.compare.equal_steps import LEARNS_LESS
-from placerl.harness.core.suites import Experiment
 from placerl.harness.papers import charts, relaxed_training
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.comparisons import gains
 from placerl.harness.papers.evidence import records
+from placerl.harness.papers.experiments import Experiment
 from placerl.harness.papers.prl.table_3 import BESIDE_LIBRARIES, LIBRARIES, NAMES
-from placerl.harness.papers.relaxed_training import Curve, Relaxation, RelaxedTask, keeps, runs_of, shares
+from placerl.harness.papers.relaxed_training import (
+    Curve,
+    Relaxation,
+    RelaxedTask,
+    Returns,
+    keeps,
+    runs_of,
+    shares,
+)
 from placerl.harness.store.cell import Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 REALLOCATED = Relaxation(
-    Experiment("PRL-F9", "training with actors that are re-allocated", "final_return"),
+    Experiment("PRL-F9", "training with actors that are re-allocated", "final_return", Returns),
     "torch-native-cpu",
     (
         Curve("two actors", {"overlap": 16, "processes": 2}),

@@ -14,17 +14,17 @@ works on streamed transitions one after another is assumed, and cannot make it s
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
+from typing import Any
 
 import pandas as pd
 
 from placerl.harness import workloads
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance, weakest
-from placerl.harness.core.row import Measurement, Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.row import HowTimed, Row
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure import statistics
@@ -32,7 +32,8 @@ from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.evidence import number, parameter, rows_of
+from placerl.harness.papers.evidence import number, rows_of
+from placerl.harness.papers.experiments import Columns, Experiment, gain_of_times
 from placerl.harness.papers.slow_links import NOT_COUNTED
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.training import Training
@@ -41,7 +42,22 @@ from placerl.harness.workloads import Workload
 
 COMMANDS = ("placerl reproduce --only PRL-3.3.2", "placerl report")
 GAIN = "throughput_ratio"
-EXPERIMENT = Experiment("PRL-3.3.2", "training without a part of PRL's runtime", GAIN)
+
+
+@dataclass(frozen=True)
+class SwitchedOff(Columns):
+    """Columns of the rows: the part, the verdict, the seconds that it hides, of each round, and the options."""
+
+    part: str
+    verdict: str
+    hidden_s: float | None
+    rounds: int
+    seconds_with: list[float]
+    seconds_without: list[float]
+    options: dict[str, Any]
+
+
+EXPERIMENT = Experiment("PRL-3.3.2", "training without a part of PRL's runtime", GAIN, SwitchedOff)
 MAPPING = Mapping.parse("fpga-fpga-cpu")
 OVERLAP = 32
 """Gradient steps of an iteration."""
@@ -89,10 +105,10 @@ def measure(
         with_s, without_s = (seconds[name], seconds[""]) if name == STREAMED else (seconds[""], seconds[name])
         hidden_s = [sum(one.terms_s.get(term, 0.0) for term in HIDDEN.get(name, ())) for one in made_of[""]]
         found = statistics.compare(with_s, without_s, None if name == STREAMED else seconds[NULL])
-        ratio = found.ratio
+        hides_s = median(hidden_s) if name in HIDDEN else None
         rows.append(
-            Measurement(
-                suite=Suite.CLAIM,
+            EXPERIMENT.row(
+                SwitchedOff(name, found.verdict, hides_s, found.pairs, with_s, without_s, ON.given()),
                 workload=item.name,
                 primitive="training",
                 backend="placerl",
@@ -100,23 +116,8 @@ def measure(
                 batch_size=batch_size,
                 quantity=GAIN,
                 provenance=weakest(provenances[""], provenances[name]),
-                # The comparison is of times with the part over those without.
-                value=1 / ratio.value if ratio else None,
-                low=1 / ratio.high if ratio else None,
-                high=1 / ratio.low if ratio else None,
-                status="ok" if ratio else "too_noisy",
-                reason="" if ratio else found.reason,
-                details={
-                    "experiment": EXPERIMENT,
-                    "part": name,
-                    "verdict": found.verdict,
-                    "hidden_s": median(hidden_s) if name in HIDDEN else None,
-                    "rounds": found.pairs,
-                    "seconds_with": with_s,
-                    "seconds_without": without_s,
-                    "options": ON.given(),
-                    "conditions": conditions(),
-                },
+                timed=HowTimed(conditions=conditions()),
+                **gain_of_times(found),
             )
         )
     return rows
@@ -149,15 +150,15 @@ class OverlapHidesTime(Claim):
         if not rows:
             return Finding(Outcome.NOT_RUN, needs=self.needs)
         ours = tuple(
-            number(row, f"{row.workload}, batch size {int(row.batch_size)}: gain of {parameter(row, 'part')}")
+            number(row, f"{row.workload}, batch size {int(row.batch_size)}: gain of {row.parameters.part}")
             for row in rows
         )
-        judged = [parameter(row, "verdict") for row in rows if parameter(row, "part") in OFF]
+        judged = [row.parameters.verdict for row in rows if row.parameters.part in OFF]
         faster, slower = judged.count("faster"), judged.count("slower")
         shares = [
-            parameter(row, "hidden_s") / median(parameter(row, "seconds_with"))
+            row.parameters.hidden_s / median(row.parameters.seconds_with)
             for row in rows
-            if parameter(row, "hidden_s") is not None
+            if row.parameters.hidden_s is not None
         ]
         said = (
             f"Of {len(judged)} comparisons with a part switched off, the part brings throughput in {faster} and costs "

@@ -5,7 +5,7 @@ import pytest
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.quantities import QUANTITIES
 from placerl.harness.core.row import Measurement
-from placerl.harness.core.suites import PREDICTING, Experiment, Suite
+from placerl.harness.core.suites import PREDICTING, Suite
 from placerl.harness.report import reference
 
 
@@ -50,6 +50,7 @@ def test_the_rows_of_the_reference_runs_are_declared(run: reference.Reference) -
     assert not odd
 
 
+<<<<<<< HEAD
 def test_an_experiment_holds_declared_quantities_alone() -> None:
     with pytest.raises(ValueError, match=r"experiment X: quantity: found 'speed'; allowed: .*time_per_call"):
         Experiment("X", "nothing", "time_per_call speed")
@@ -63,3 +64,35 @@ def test_a_row_holds_a_quantity_of_its_experiment() -> None:
     assert Measurement(suite=Suite.CLAIM, quantity="time_per_call", **of).details == {"experiment": "X"}
     with pytest.raises(ValueError, match="experiment X: quantity: found 'regret'; allowed: time_per_call"):
         Measurement(suite=Suite.CLAIM, quantity="regret", **of)
+=======
+def named_here(tree: ast.Module) -> list[int]:
+    """Return the lines in which a text stands for a suite: an argument, an entry or a comparison."""
+    lines = []
+    for node in ast.walk(tree):
+        values: list[ast.expr] = []
+        if isinstance(node, ast.keyword) and node.arg == "suite":
+            values = [node.value]
+        elif isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            values = [v for k, v in pairs if isinstance(k, ast.Constant) and k.value == "suite"]
+        elif isinstance(node, ast.Compare) and re.search(r"\bsuite\b(?!\))", ast.unparse(node.left)):
+            values = [*node.comparators, *(e for c in node.comparators for e in getattr(c, "elts", ()))]
+        lines += [v.lineno for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str)]
+    return lines
+
+
+def test_no_file_names_a_suite_itself() -> None:
+    found = [
+        f"{path.relative_to(HARNESS)}:{line}"
+        for path in sorted(HARNESS.rglob("*.py"))
+        for line in named_here(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "source", ['f(suite="run")', '{"suite": "run"}', 'frame["suite"] == "run"', 'row.suite in ("run", x)']
+)
+def test_a_suite_that_is_named_is_found(source: str) -> None:
+    assert named_here(ast.parse(source)) == [1]
+>>>>>>> 192a4ad1 (papers: declare the columns of each experiment's rows)

@@ -10,7 +10,7 @@ import pytest
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
-from placerl.harness.core.suites import Experiment, Suite
+from placerl.harness.core.suites import Suite
 from placerl.harness.measure.statistics import Samples
 from placerl.harness.measure.timed_case import Timing
 from placerl.harness.papers import discovery, evidence
@@ -21,12 +21,12 @@ from placerl.harness.papers.evidence import (
     noisy,
     number,
     paired,
-    parameter,
     races_lost,
     rate,
     rows_of,
     select,
 )
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.report import reference
 from placerl.harness.store.rows import ClaimRow
 from placerl.harness.store.store import Store
@@ -95,12 +95,6 @@ def test_of_a_cell_measured_again_the_last_attempt_counts(tmp_path: Path) -> Non
     assert sorted(last_attempts(frame)["value"]) == [2.0, 3.0, 4.0, 5.0]
     again = frame[frame["value"] == 2.0].assign(cell="profile/y#2", value=9.0)
     assert sorted(last_attempts(pd.concat([frame, again]))["value"]) == [3.0, 4.0, 5.0, 9.0]
-
-
-def test_a_detail_may_stand_among_the_parameters(tmp_path: Path) -> None:
-    row = row_of(tmp_path, profiled("learner.step", 1.0, suite="claim", details={"a": 1, "b": 3}))
-    assert (parameter(row, "a"), parameter(row, "b"), parameter(row, "c")) == (1, 3, None)
-    assert parameter(row_of(tmp_path / "none", profiled("learner.step", 1.0)), "a") is None
 
 
 def test_the_mapping_of_a_row_is_its_own_else_where_it_was_measured(tmp_path: Path) -> None:
@@ -205,12 +199,17 @@ def test_rows_are_paired_by_round_and_their_correction_s_error_widens_the_gain(t
     assert exact.gain.source == "ratio of the faster halves' means of 42 pairs"
 
 
-DECLARED = Experiment("mine", "calls", "time_per_call")
+@dataclasses.dataclass(frozen=True)
+class Threads(Columns):
+    threads: int
+
+
+DECLARED = Experiment("mine", "calls", "time_per_call", Threads)
 
 
 def test_the_rows_of_an_experiment_are_found_by_its_declaration(tmp_path: Path) -> None:
     rows = [
-        profiled("a", 1.0, suite="claim", details={"experiment": "mine"}),
+        profiled("a", 1.0, suite="claim", details={"experiment": "mine", "threads": 2}),
         profiled("b", 1.0, suite="claim", details={"experiment": "mine"}),
         profiled("a", 1.0, suite="claim", details={"experiment": "other"}),
         profiled("a", 1.0, details={"experiment": "mine"}),
@@ -218,6 +217,7 @@ def test_the_rows_of_an_experiment_are_found_by_its_declaration(tmp_path: Path) 
     frame = frame_of(tmp_path, *rows)
     assert [row.Index for row in rows_of(frame, DECLARED)] == [0, 1]
     assert [row.Index for row in rows_of(frame, DECLARED, "time_per_call", primitive="a")] == [0]
+    assert [row.parameters.threads for row in rows_of(frame, DECLARED)] == [2, None]
     with pytest.raises(ValueError, match="experiment mine: quantity: found 'cycles'; allowed: time_per_call"):
         rows_of(frame, DECLARED, "cycles")
 
@@ -236,3 +236,5 @@ def test_the_rows_of_claims_are_of_declared_experiments(run: reference.Reference
     assert of_claims or {row.suite for row in run.measurements} <= {Suite.VALIDATION, Suite.PROFILE}
     for row in of_claims:
         declared[row.experiment].check(row.quantity)
+        columns = {one.name for one in dataclasses.fields(declared[row.experiment].columns)}
+        assert row.parameters.keys() <= columns
