@@ -22,11 +22,7 @@ def titles() -> dict[str, str]:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cells (pieces of the plan) that measure what the papers' claims need, each once, paper by paper.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-    """
+    """Return the cells (pieces of the plan) that measure what the papers' claims need, each once, paper by paper."""
     return list({cell.key: cell for claim in discovery.claims() for cell in claim.cells(tier)}.values())
 
 
@@ -57,8 +53,6 @@ def evaluate(frame: pd.DataFrame, only: str = "", everywhere: pd.DataFrame | Non
     """Check claims (statements of papers) on stored measurements, and return a verdict on each.
 
     Args:
-        frame: the measurements of a run, one per row, as `Store.frame()` returns them. If something was measured
-            several times, only the last attempt counts.
         only: a paper's key ("MAP"), a claim's key ("MAP-T5") or a common prefix of several ("MAP-F12"); empty for all
             claims.
         everywhere: the measurements of every machine, for claims about several machines; by default `frame`.

@@ -32,13 +32,7 @@ def both_outcomes(one: Outcome, other: Outcome) -> Outcome:
 def both_numbers(
     one: Finding, other: Finding, named: Callable[[Number], Number], named_other: Callable[[Number], Number]
 ) -> tuple[Number, ...]:
-    """Return the numbers of two findings; one that has the same value in both, rounding aside, is listed once.
-
-    Args:
-        one, other: the findings, with numbers of the same quantities.
-        named: adds the first assumption to a number that differs under the other one.
-        named_other: adds the second assumption to a number.
-    """
+    """Return the numbers of two findings; one that has the same value in both, rounding aside, is listed once."""
     left = {number.quantity: number for number in other.ours}
     numbers: list[Number] = []
     for number in one.ours:
@@ -51,10 +45,6 @@ def both_numbers(
 
 
 def sentences_of_its_own(text: str, other: str) -> str:
-    """Return the sentences of a text that are not in another one, so that no sentence is shown twice.
-
-    Args:
-        text, other: explanations of two findings.
-    """
+    """Return the sentences of a text that are not in another one, so that no sentence is shown twice."""
     known = set(re.split(r"(?<=[.:]) ", other))
     return " ".join(sentence for sentence in re.split(r"(?<=[.:]) ", text) if sentence not in known)

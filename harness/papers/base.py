@@ -91,9 +91,6 @@ def by_a_model(agrees: bool, ours: tuple[Number, ...], said: str, *, unknown: st
     """Return a finding from counting or a formula: it can agree, but neither reproduce nor refute a statement.
 
     Args:
-        agrees: whether the modelled numbers support the statement.
-        ours: the modelled numbers.
-        said: text that compares the modelled numbers with the paper's.
         unknown: a sentence about what the model leaves out; added to `said` if the numbers do not agree.
     """
     if agrees:
@@ -136,11 +133,7 @@ class Claim:
     assumptions: tuple[Callable[[Check], Check], ...] = ()
 
     def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cells (pieces of the plan) that measure what is judged; several claims may return the same ones.
-
-        Args:
-            tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-        """
+        """Return the cells (pieces of the plan) that measure what is judged; several claims may return the same ones."""
         return []
 
     def judge(self, frame: pd.DataFrame) -> Finding:
@@ -148,11 +141,7 @@ class Claim:
         return Finding(Outcome.NOT_RUN, needs=self.needs)
 
     def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        """Draw the figure in the paper's own axes, shown on the claim's page; None if measurements are not sufficient.
-
-        Args:
-            frame: the stored measurements that are judged.
-        """
+        """Draw the figure in the paper's own axes, shown on the claim's page; None if measurements are not sufficient."""
         return None
 
     @property
@@ -166,12 +155,7 @@ class Claim:
         return bool(self.reads) or type(self).cells is not Claim.cells
 
     def needs_cells(self, keys: Iterable[str], tier: TierLimits) -> set[str]:
-        """Return which cells (pieces of the plan) hold measurements that are judged.
-
-        Args:
-            keys: keys of a tier's cells, such as "claim/FIX-F7".
-            tier: the tier.
-        """
+        """Return which cells (pieces of the plan) hold measurements that are judged."""
         own = {cell.key for cell in self.cells(tier)}
         return {
             key

@@ -37,20 +37,11 @@ def claim_cell(
     """Return the cell, a piece of the plan, that runs an experiment for claims.
 
     Args:
-        key: key of the experiment, such as "PAL-F9"; the cell's key is `claim/PAL-F9`.
-        estimate_s: expected duration, seconds.
         measure: does the work and returns the measurements, with `suite="claim"`.
-        provenance: origin of the measurements: measured, simulated or modelled.
     """
     return Cell(f"claim/{key}", estimate_s, lambda run, report: measure(report), provenance=provenance)
 
 
 def row_cell(key: str, estimate_s: float, measure: Callable[[Report], Row]) -> Cell:
-    """Return the cell, a piece of the plan, that runs an experiment with a single measurement.
-
-    Args:
-        key: key of the experiment, such as "FIX-F7"; the cell's key is `claim/FIX-F7`.
-        estimate_s: expected duration, seconds.
-        measure: does the work and returns the measurement.
-    """
+    """Return the cell, a piece of the plan, that runs an experiment with a single measurement."""
     return claim_cell(key, estimate_s, lambda report: [measure(report)])

@@ -76,8 +76,6 @@ def line(label: str, found: Iterable[tuple[Place, Number]], *, joined: bool = Tr
 
     Args:
         label: label; the numbers' provenance, such as "simulated", is added to it unless all are measured.
-        found: the points, each a position on the x axis and a number.
-        joined: whether the points are joined by a line.
     """
     points = tuple(found)
     made = Line(label, points, joined)

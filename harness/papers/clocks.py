@@ -125,10 +125,6 @@ def at_both_clocks(check: Check, blocks: Collection[str] = ()) -> Check:
     and routed, of all or of the design's (`placed_clock`). The outcome is the one that both clocks give. If one gives
     "reproduced" and the other "reproduced in kind", it is the latter; if they differ in another way, there is no
     verdict. A finding that uses no row with a clock is returned unchanged.
-
-    Args:
-        check: the check to run at each clock; it takes the stored measurements and returns a finding.
-        blocks: names of the blocks of the design that it judges, as `placed_clock` takes them.
     """
 
     def judged(frame: pd.DataFrame) -> Finding:
@@ -156,10 +152,7 @@ def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: Placed
     clock.
 
     Args:
-        assumed: the finding at the assumed clock frequency.
-        slower: the finding at the placed clock frequency, with numbers of the same quantities.
         assumed_words: the assumed frequency as text, such as "285 MHz".
-        placed: the placed clock, that of the slowest block that this project placed and routed.
     """
     if assumed.outcome is Outcome.NOT_RUN:
         return assumed
@@ -183,7 +176,6 @@ def times_as_fast(number: Number, assumed_mhz: float) -> tuple[Number, Number]:
     Use this for numbers that a model computes; for findings from stored measurements use `at_both_clocks`.
 
     Args:
-        number: the number at the assumed frequency.
         assumed_mhz: the assumed frequency, MHz.
 
     Returns:
@@ -197,7 +189,6 @@ def times_as_long(number: Number, assumed_mhz: float) -> tuple[Number, Number]:
     """Return a number that is inversely proportional to the clock frequency, such as seconds, at two frequencies.
 
     Args:
-        number: the number at the assumed frequency.
         assumed_mhz: the assumed frequency, MHz.
 
     Returns:

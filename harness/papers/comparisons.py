@@ -18,9 +18,6 @@ RATIO = "throughput_ratio"
 def beside(*baselines: str) -> tuple[str, ...]:
     """Return patterns of the cells (pieces of the plan) that compare this project with other libraries.
 
-    Args:
-        baselines: names of the libraries, such as "sb3".
-
     Returns:
         One pattern per library, such as "compare/*/sb3", as `Claim.reads` takes them.
     """
@@ -55,9 +52,6 @@ def _verdict(row: Any) -> str:
 def gains_on_gpu(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
     """Return this project's gains over other libraries where both used a CUDA device.
 
-    Args:
-        baselines: names of the libraries, such as "sb3".
-
     Returns:
         One gain (ratio of throughputs, with a verdict) per library, workload and batch size.
     """
@@ -69,9 +63,6 @@ def gains_on_gpu(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
 
 def gains(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
     """Return this project's throughput over that of other libraries.
-
-    Args:
-        baselines: names of the libraries, such as "sb3".
 
     Returns:
         One gain (ratio of throughputs, with a verdict) per library, workload and batch size.

@@ -14,10 +14,6 @@ def first_at(found: dict[str, dict[int, Number]], size: int) -> str | None:
 
     A simulated time has no interval, because its cycles are exact. If a measured time has no interval, the result is
     None.
-
-    Args:
-        found: times from `device_times.fastest`, by kind of device and batch size.
-        size: the batch size.
     """
     at = {kind: sizes[size] for kind, sizes in found.items() if size in sizes}
     best = min(at, key=lambda kind: at[kind].value)
@@ -48,7 +44,6 @@ def ordered(found: dict[str, dict[int, Number]], expected: dict[int, str]) -> Fi
     """Return whether the expected kind of device is fastest at each batch size, with its whole interval.
 
     Args:
-        found: times from `device_times.fastest`, by kind of device and batch size.
         expected: the kind of device that has to be fastest, by batch size; every device has a time at these.
     """
     ours = listed(found)
@@ -70,11 +65,7 @@ def outcome_of(judged: Sequence[tuple[str | None, str]]) -> Outcome:
 
 
 def who_is_first(first: dict[int, str | None]) -> str:
-    """Return a sentence that names the fastest kind of device at each batch size.
-
-    Args:
-        first: kinds of devices from `first_at`, by batch size.
-    """
+    """Return a sentence that names the fastest kind of device at each batch size."""
     said = ", ".join(
         f"{size} {NAMES.get(kind, kind) if kind else 'not told apart'}"
         for size, kind in sorted(first.items())

@@ -39,9 +39,6 @@ def commands(workload: str, *batch_sizes: int) -> tuple[str, ...]:
     """Return the commands that profile a workload on this machine's devices and on the simulated FPGA.
 
     A claim lists such commands if only a large tier of the plan profiles the workload.
-
-    Args:
-        batch_sizes: batch sizes to profile; two commands for each.
     """
     return tuple(
         f"placerl profile {workload} --batch-size {size}{device}"
@@ -53,9 +50,6 @@ def commands(workload: str, *batch_sizes: int) -> tuple[str, ...]:
 def reads(workload: str, *, timed: bool = True) -> tuple[str, ...]:
     """Return the keys of the cells (pieces of the plan) that profile a workload's primitives.
 
-    Args:
-        timed: whether to include the cells that time real devices, next to those that simulate the FPGA.
-
     Returns:
         Beginnings of keys, such as "profile/hopper-ddpg", as `Claim.reads` takes them.
     """
@@ -65,9 +59,6 @@ def reads(workload: str, *, timed: bool = True) -> tuple[str, ...]:
 
 def times(frame: pd.DataFrame, workload: str, *primitives: str) -> pd.DataFrame:
     """Return the times per call of some primitives of one workload, on real devices and on the simulated FPGA.
-
-    Args:
-        primitives: names, such as "sum_tree.sample".
 
     Returns:
         The rows of `frame` with these times, except those of the reference backend. A column `kind` is added: the
@@ -97,9 +88,6 @@ def replay_times(frame: pd.DataFrame, workload: str, call: str) -> pd.DataFrame:
     On the FPGA these are the times of two replay managers: with one sub-tree (S = 1), and with as many as MAP's
     exploration chooses (VI-A2), where a tier simulates it.
 
-    Args:
-        call: "sum_tree.sample" or "sum_tree.update".
-
     Returns:
         The rows of `frame` with these times, with a column `kind`: "cpu", "cuda" or "fpga".
     """
@@ -108,9 +96,6 @@ def replay_times(frame: pd.DataFrame, workload: str, call: str) -> pd.DataFrame:
 
 def fastest(rows: pd.DataFrame) -> dict[str, dict[int, Number]]:
     """Return the time of the fastest backend of each kind of device at each batch size.
-
-    Args:
-        rows: stored measurements from `times`, with the column `kind`.
 
     Returns:
         The times by kind of device ("cpu", "cuda", "fpga"), and then by batch size.
@@ -126,12 +111,7 @@ def fastest(rows: pd.DataFrame) -> dict[str, dict[int, Number]]:
 
 
 def lacking(found: dict[str, dict[int, Number]], *kinds: str) -> str:
-    """Return a text that names the devices whose times a check needs and does not have; empty if none is missing.
-
-    Args:
-        found: times from `fastest`, by kind of device.
-        kinds: the kinds of devices that the check needs: "cpu", "cuda" or "fpga".
-    """
+    """Return a text that names the devices whose times a check needs and does not have; empty if none is missing."""
     return " and ".join(WORDS[kind] for kind in kinds if kind in WORDS and kind not in found)
 
 
@@ -149,8 +129,6 @@ def missing_sizes(sizes: Collection[int], small: int, large: int) -> str:
     """Return a text that names the sizes that a statement on small and large batches lacks; empty if none is missing.
 
     Args:
-        sizes: the batch sizes at which all that is compared has times.
-        small: the largest batch size that counts as small.
         large: the least batch size that counts as large.
     """
     missing = []
@@ -165,11 +143,7 @@ def missing_sizes(sizes: Collection[int], small: int, large: int) -> str:
 
 
 def listed(found: dict[str, dict[int, Number]]) -> tuple[Number, ...]:
-    """Return times in one list, sorted by kind of device and batch size.
-
-    Args:
-        found: times from `fastest`, by kind of device and batch size.
-    """
+    """Return times in one list, sorted by kind of device and batch size."""
     return tuple(found[kind][size] for kind in sorted(found) for size in sorted(found[kind]))
 
 
@@ -179,8 +153,6 @@ def panel(rows: pd.DataFrame, title: str, published_x: Sequence[tuple[str, float
     The line of a kind of device, such as the GPU, shows its fastest backend.
 
     Args:
-        rows: stored measurements from `times`, with the column `kind`.
-        title: title of the panel.
         published_x: batch sizes that the paper names, each as (label, batch size).
     """
     found = fastest(rows)

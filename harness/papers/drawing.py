@@ -44,7 +44,6 @@ def legend_below(axes: Axes, columns: int = 2) -> None:
     The figure becomes higher by the legend's height.
 
     Args:
-        axes: axes with labelled lines.
         columns: most columns of the legend; it has one if its labels are too long for more.
     """
     figure = axes.get_figure(root=True)
@@ -56,8 +55,6 @@ def legend_of(figure: Figure, handles: Sequence[Any], labels: Sequence[str], col
     """Place a legend below a figure, which becomes higher by the legend's height.
 
     Args:
-        figure: the figure.
-        handles, labels: what the legend shows; long labels are wrapped.
         columns: most columns of the legend; it has one if its labels are too long for more.
     """
     wrapped = [
@@ -103,9 +100,7 @@ def logarithmic(axis: XAxis | YAxis, values: Sequence[float], label: Callable[[f
     """Make an axis logarithmic, with limits around the values and readable ticks.
 
     Args:
-        axis: the axis.
         values: values above 0 that it has to show. The upper limit is at least twice the lower one.
-        label: turns the value of a tick into its text.
     """
     low, high = min(values), max(values)
     middle, half = np.sqrt(low * high), max(np.sqrt(high / low) * 1.15, np.sqrt(2))
@@ -129,9 +124,6 @@ def ends_of(numbers: Iterable[Number]) -> list[float]:
 
 def errors(numbers: Sequence[Number]) -> np.ndarray:
     """Return the distances of the intervals' bounds from the values, for error bars.
-
-    Args:
-        numbers: n numbers.
 
     Returns:
         (2, n) distances of the lower and of the upper bounds; 0 for a number without an interval.

@@ -40,12 +40,7 @@ def agrees(number: Number, published: float) -> bool:
 
 
 def select(frame: pd.DataFrame, **equal: object) -> pd.DataFrame:
-    """Return the measurements that have a value and whose columns equal given values.
-
-    Args:
-        frame: stored measurements, one per row, as `Store.frame()` returns them.
-        equal: the wanted value of each column, such as `suite="profile"`.
-    """
+    """Return the measurements that have a value and whose columns equal given values."""
     wanted = frame["status"].isin(USABLE)
     for column, value in equal.items():
         wanted &= frame[column] == value
@@ -58,9 +53,7 @@ def rows_of(frame: pd.DataFrame, experiment: Experiment, quantity: str = "", **e
     Their `parameters` are the experiment's columns (`Experiment.read`).
 
     Args:
-        experiment: the experiment, which the file of its figure declares.
         quantity: one of the experiment's quantities, such as "time_per_call"; empty for all.
-        equal: values that further columns must have, such as `workload="hopper-ddpg"`.
 
     Raises:
         ValueError: the experiment has no such quantity.
@@ -81,7 +74,6 @@ def last_attempts(frame: pd.DataFrame, *, of_any_code: bool = False) -> pd.DataF
     same machine is kept.
 
     Args:
-        frame: stored measurements, one per row, as `Store.frame()` returns them.
         of_any_code: whether a later revision's attempt replaces an earlier one's, so that each machine has one
             attempt at each cell.
     """
@@ -114,18 +106,12 @@ def noisy(frame: pd.DataFrame) -> bool:
     """Return whether at least one of the measurements has a wide interval or none (status "too_noisy").
 
     Claims do not ask for it: they judge by intervals, and a wide one decides if it leaves the limit out.
-
-    Args:
-        frame: stored measurements, one per row.
     """
     return bool((frame["status"] == "too_noisy").any())
 
 
 def mapping_of(row: Any) -> str:
     """Return the mapping of a prediction or a training: where learner, replay management and storage run.
-
-    Args:
-        row: a stored measurement, one of those that `records` returns.
 
     Returns:
         The mapping as text, such as "torch-native-cpu"; for a row without a mapping its device, or else its backend.
@@ -137,9 +123,6 @@ def races_lost(row: Any) -> int:
     """Return in how many races of its validation a mapping was dropped, because another one was clearly faster.
 
     A dropped mapping gets no further rounds, so that its median rests on few of them.
-
-    Args:
-        row: a row of a validation's throughputs, one of those that `records` returns.
     """
     return len(row.clearly_slower_among or ())
 
@@ -150,12 +133,7 @@ def optional(value: float) -> float | None:
 
 
 def number(row: Any, quantity: str) -> Number:
-    """Return the value of a stored measurement as a number, with its interval, unit, provenance and index label.
-
-    Args:
-        row: a stored measurement, one of those that `records` returns.
-        quantity: name that the number gets, in words.
-    """
+    """Return the value of a stored measurement as a number, with its interval, unit, provenance and index label."""
     return Number(
         quantity,
         float(row.value),
@@ -174,11 +152,6 @@ def error_of(prediction: Any, run: Any, quantity: str) -> Number:
     It is the median over rounds, each of which timed both the training and the calls from which it is predicted. So it
     does not depend on how fast the core was, unlike the quotient of the two rows' values: the predicted one is of a
     core at full speed, the achieved one is of the core as it was.
-
-    Args:
-        prediction: a row of predicted throughput with an error.
-        run: the row of the training that it describes.
-        quantity: name that the error gets, in words.
     """
     low, high = prediction.error_low, prediction.error_high
     return Number(
@@ -195,10 +168,6 @@ def error_of(prediction: Any, run: Any, quantity: str) -> Number:
 
 def rate(row: Any, quantity: str) -> Number:
     """Return calls per second from a stored measurement of seconds per call.
-
-    Args:
-        row: a stored measurement, one of those that `records` returns.
-        quantity: name that the rate gets, in words.
 
     Raises:
         ValueError: the row's unit is not seconds, or a time is not above 0.
@@ -239,11 +208,9 @@ def paired(quantity: str, ours: Any, null: Any, theirs: Any, *, at_most: float |
     """Return the speedup of one configuration (ours) over another (theirs), with a verdict on the difference.
 
     Args:
-        quantity: name of the speedup, in words.
         ours: the row of our configuration, from `records`. Its samples are times, and are paired with those of the
             others from the same round (`harness.measure.rows.paired`).
         null: the row of a second measurement of our configuration, which shows the noise (the A/A null), or None.
-        theirs: the row of the other configuration.
         at_most: ratio of the resources (cores, threads) of ours to theirs; a speedup above it is marked as impossible
             (`Number.suspect`). None if they differ in something else.
     """

@@ -84,9 +84,6 @@ class Experiment(str):
     def row(self, columns: Any, **more: Any) -> ClaimRow:
         """Return a row with these columns.
 
-        Args:
-            more: the row's other fields: primitive, backend, quantity, ...
-
         Raises:
             ValueError: the experiment has no such quantity.
             TypeError: the columns are those of another experiment.

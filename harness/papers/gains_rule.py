@@ -32,7 +32,6 @@ def in_order(ours: Sequence[Interval], published: Sequence[Interval]) -> bool | 
     """Return whether this project's gains are in the same order as the published ones.
 
     Args:
-        ours: this project's gains, as intervals.
         published: the paper's gains of the same things, in the same sequence.
 
     Returns:

@@ -17,7 +17,6 @@ def format_value(value: float, digits: int = SIGNIFICANT_DIGITS) -> str:
     Between 0.0001 and ten million, and for integers below 1e12, the text has no exponent.
 
     Args:
-        value: any float.
         digits: significant digits, 1 or more; integers keep all of theirs.
     """
     if not math.isfinite(value):
@@ -79,9 +78,6 @@ class Number:
 def from_text(*keys: str) -> tuple[Number, ...]:
     """Return numbers that the papers print in their text.
 
-    Args:
-        keys: names of the numbers (`published.text`), such as "MAP.optimum_gap".
-
     Returns:
         The numbers in the order of the keys, with provenance "published".
 
@@ -102,7 +98,6 @@ def from_cell(table: str, row: str, column: str) -> Number:
 
     Args:
         table: name of the table or figure (`published.table`), such as "map_table_3" or "fix_figure_8".
-        row, column: headings of the cell's row and column.
 
     Raises:
         FileNotFoundError: there is no such table or figure.
@@ -128,7 +123,6 @@ def ratio(quantity: str, a: Number, b: Number, *, at_most: float | None = None) 
     """Return a / b with the widest interval that both intervals allow, the weaker provenance and the rows of both.
 
     Args:
-        quantity: name of the ratio, in words.
         a, b: numbers in the same unit; b above 0.
         at_most: for a speedup, the ratio of the resources (cores, threads, learners) of a to those of b. A speedup
             whose whole interval is above it is marked as impossible (`Number.suspect`). None if a and b differ in
@@ -163,7 +157,6 @@ def bounded_speedup(speedup: Number, at_most: float) -> Number:
     It is marked if the lower bound of its interval, or its value if it has none, is above that ratio.
 
     Args:
-        speedup: a ratio of two rates, with or without an interval.
         at_most: resources (cores, threads) behind the first rate, divided by those behind the second, 1 or more.
     """
     low = speedup.value if speedup.low is None else speedup.low
@@ -203,7 +196,6 @@ def shortfall(quantity: str, a: Number, b: Number) -> Number:
     """Return by how many percent a is below b, 100 (1 - a / b), with its interval.
 
     Args:
-        quantity: name of the result, in words.
         a, b: numbers in the same unit; b above 0.
 
     Raises:
@@ -234,8 +226,6 @@ def scaled(number: Number, factor: float, unit: str = "") -> Number:
     """Return a number with its value and bounds multiplied by a factor.
 
     Args:
-        number: the number.
-        factor: the factor.
         unit: unit of the result; by default the number's own.
     """
     low, high = (None if bound is None else factor * bound for bound in (number.low, number.high))

@@ -64,11 +64,7 @@ def beside_baselines(everywhere: pd.DataFrame) -> Iterator[BesideBaseline]:
 
 
 def experiences(row: Any) -> Number:
-    """Return experiences per second: the stored gradient steps per second times the batch size.
-
-    Args:
-        row: a measurement of gradient steps per second, from `harness.papers.evidence.records`.
-    """
+    """Return experiences per second: the stored gradient steps per second times the batch size."""
     steps, size = number(row, "experiences a second"), int(row.batch_size)
     low, high = (
         None if bound is None else experiences_per_s(bound, size) for bound in (steps.low, steps.high)

@@ -84,9 +84,6 @@ class Table:
     def cell(self, row: str, column: str) -> PublishedCell:
         """Return the cell with the given headings.
 
-        Args:
-            row, column: headings of the cell's row and column.
-
         Raises:
             KeyError: the table has no such cell.
         """
@@ -94,9 +91,6 @@ class Table:
 
     def value(self, row: str, column: str) -> float:
         """Return the number in the cell with the given headings.
-
-        Args:
-            row, column: headings of the cell's row and column.
 
         Raises:
             KeyError: the table has no such cell.
@@ -174,9 +168,6 @@ def text() -> dict[str, PublishedQuantity]:
 
 def quantity(key: str) -> PublishedQuantity:
     """Return a number that a paper prints in its text.
-
-    Args:
-        key: name of the number, such as "MAP.optimum_gap".
 
     Raises:
         KeyError: there is no such number.

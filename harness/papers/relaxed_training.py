@@ -119,8 +119,6 @@ def train(
 
     Args:
         gradient_steps: gradient steps of the training, including the warm-up's.
-        experiment: the experiment that the training belongs to.
-        curve: the variant of the loop.
         report: called with the gradient steps taken, their total, and a text that names the training.
 
     Returns:
@@ -173,9 +171,6 @@ def cells(tasks: Iterable[RelaxedTask]) -> list[Cell]:
     """Return the cells (pieces of the plan) that train, one per training run.
 
     They are ordered by task, then by seed, then by variant of the training loop.
-
-    Args:
-        tasks: the workloads, with the lengths of the trainings.
     """
     return [
         row_cell(
@@ -199,9 +194,6 @@ def runs_of(frame: pd.DataFrame, experiment: Relaxation) -> dict[str, Runs]:
     Only trainings with the same number of gradient steps are compared. If a store holds several lengths, the longest
     one that is complete is returned.
 
-    Args:
-        experiment: the experiment.
-
     Returns:
         For each workload, the rows by name of the variant and by seed, only with seeds that all variants have.
         Workloads with fewer than `FEWEST_SAMPLES` such seeds are left out.
@@ -223,11 +215,7 @@ def runs_of(frame: pd.DataFrame, experiment: Relaxation) -> dict[str, Runs]:
 
 
 def scores_of(rows: dict[int, Any]) -> npt.NDArray:
-    """Return the returns at the end of training, one per seed.
-
-    Args:
-        rows: the stored trainings of one variant of the loop, by seed.
-    """
+    """Return the returns at the end of training, one per seed."""
     return np.array([row.value for row in rows.values()])
 
 
@@ -272,10 +260,6 @@ def shares(name: str, runs: Runs, reference: str) -> dict[str, Number | None]:
 
     The reference itself is left out.
 
-    Args:
-        runs: the workload's trainings by variant and seed, from `runs_of`.
-        reference: name of the variant that the others are compared with.
-
     Returns:
         The shares; None for each variant if the reference may have no gain at all (`share_of_gain`).
     """
@@ -318,9 +302,6 @@ def keeps(share: Number | None) -> bool | None:
     """Return whether a variant of the loop has no visible loss: its share of the gain is at least 0.9 (`NO_LOSS`).
 
     It is None if the share's interval includes 0.9, or if there is no interval.
-
-    Args:
-        share: the variant's share of the reference's gain, from `shares`.
     """
     if share is None or share.low is None or share.high is None:
         return None
@@ -332,9 +313,6 @@ def panels(frame: pd.DataFrame, experiment: Relaxation) -> list[Panel]:
 
     A point is the interquartile mean over seeds of the mean return in a stretch (a twentieth) of training; its
     interval spans the seeds' quartiles.
-
-    Args:
-        experiment: the experiment whose variants are drawn, one line each.
     """
     return [
         Panel(

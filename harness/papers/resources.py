@@ -119,11 +119,7 @@ class Counterpart:
 
 
 def sram_mb(found: Resources) -> float:
-    """Return the capacity of all memory blocks of a design, in 10^6 bytes.
-
-    Args:
-        found: the counted resources of the design.
-    """
+    """Return the capacity of all memory blocks of a design, in 10^6 bytes."""
     return (found.ultra_rams * ULTRA_RAM_BYTES + found.block_rams * BLOCK_RAM_BYTES) / 1e6
 
 

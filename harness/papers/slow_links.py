@@ -102,9 +102,6 @@ def at_both_latencies(check: Check) -> Check:
     latter). Numbers that depend on the latency are listed twice. Runs whose loop no prediction describes keep their
     rate, and the explanation counts those that the finding lists. A finding on whose rows no link has an influence is
     returned unchanged.
-
-    Args:
-        check: the check to run; it takes the stored measurements and returns a finding.
     """
 
     def judged(frame: pd.DataFrame) -> Finding:

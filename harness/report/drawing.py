@@ -50,10 +50,8 @@ def svg(figure: Figure, name: str | None, description: str) -> Markup:
     """Return a figure as an `<svg>` element within a `<div>` that scrolls if its text would be too small to read.
 
     Args:
-        figure: the finished figure.
         name: any text that is unique on the page; it separates the ids in this plot from those in others. None: what
             is drawn names it, so that equal figures are equal text but for their descriptions (`same_drawing`).
-        description: text for readers who cannot see the plot.
     """
     buffer = io.StringIO()
     with mpl.rc_context(STYLE | {"svg.hashsalt": name or "drawn"}):

@@ -55,7 +55,6 @@ def number_columns(name: str, number: Number | None) -> dict[str, Any]:
     """Return the columns of a table that hold a number.
 
     Args:
-        name: name of the column with the value, such as "time".
         number: the number; None fills the columns with None, and the rows with an empty text.
 
     Returns:
@@ -173,9 +172,6 @@ def _agent_tables() -> dict[str, pd.DataFrame]:
 def measurements(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the stored measurements as a table for a file.
 
-    Args:
-        frame: stored measurements, one per row, as `Store.frame()` returns them.
-
     Returns:
         The same rows, with their index labels in a column `row`, and lists and tables as JSON texts.
     """
@@ -233,7 +229,6 @@ def write(store: Path, folder: Path, formats: Sequence[str] = ("csv", "parquet")
     """Write the tables of the report on a store as files.
 
     Args:
-        store: path of the store.
         folder: output folder; created if it does not exist.
         formats: "csv" and "parquet", which hold every number, "markdown" and "latex", which hold a readable
             selection.

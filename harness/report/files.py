@@ -13,7 +13,6 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
     Args:
         path: the file; its folder is created if it does not exist.
-        write: writes the contents to the path that it is given.
 
     Raises:
         UserError: the folder cannot be written.

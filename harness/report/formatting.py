@@ -21,10 +21,6 @@ def scale_and_unit(value: float, unit: str) -> tuple[float, str]:
     """Return by what to divide a value so that it is easy to read, and the resulting unit.
 
     A time of 0.003 s, for example, gives (1e-3, "ms"): 3 ms.
-
-    Args:
-        value: the value.
-        unit: unit of the value, such as "s".
     """
     if unit == "s" and value:
         for scale, name in _TIMES:
@@ -42,9 +38,6 @@ def show(number: Number) -> Markup:
     """Return a number as HTML: value, unit, interval, and a mark for its provenance.
 
     `<data>` elements hold the exact values. An impossible number (`Number.suspect`) has a badge.
-
-    Args:
-        number: any number; its interval is shown if it has one.
     """
     scale, unit = scale_and_unit(number.value, number.unit)
 

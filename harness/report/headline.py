@@ -40,11 +40,7 @@ NOTES = Path("docs", "results", "notes.md")
 
 
 def content_of(committed: Reference) -> Content:
-    """Return the contents of a report on a committed reference run.
-
-    Args:
-        committed: the run with its measurements.
-    """
+    """Return the contents of a report on a committed reference run."""
     run = committed.run
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store.sqlite"
@@ -60,12 +56,7 @@ def page_of(name: str) -> Path:
 
 
 def table(content: Content, name: str) -> str:
-    """Return the table of headline results in Markdown.
-
-    Args:
-        content: contents of a report on a reference run.
-        name: name of the reference run, to which the table links.
-    """
+    """Return the table of headline results in Markdown."""
     lines = [
         f"| question | the reference run [`{name}`]({page_of(name).as_posix()}) |",
         "|---|---|",
@@ -111,11 +102,7 @@ def _interval(found: Number) -> str:
 
 
 def picture(content: Content) -> str:
-    """Return the picture of predicted against achieved throughput as an SVG file, for light and dark pages.
-
-    Args:
-        content: contents of a report on a reference run.
-    """
+    """Return the picture of predicted against achieved throughput as an SVG file, for light and dark pages."""
     points = [
         replace(p, achieved=replace(p.achieved, low=None, high=None))
         for p in content.predictions
@@ -134,12 +121,7 @@ def picture(content: Content) -> str:
 
 
 def verdicts(content: Content, committed: Reference) -> str:
-    """Return the page of verdicts in Markdown.
-
-    Args:
-        content: contents of a report on the reference run.
-        committed: the reference run.
-    """
+    """Return the page of verdicts in Markdown."""
     run = committed.run
     lines = [
         f"# Verdicts of the reference run `{committed.name}`",
@@ -188,12 +170,7 @@ def notes_page() -> str:
 
 
 def in_readme(text: str, made: str) -> str:
-    """Return the text of README with the table in place of the one between the two comments.
-
-    Args:
-        text: the text of README.
-        made: the table.
-    """
+    """Return the text of README with the table in place of the one between the two comments."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     assert after, f"README has no {BEGIN.strip()} ... {END.strip()}"
@@ -202,11 +179,6 @@ def in_readme(text: str, made: str) -> str:
 
 def write(name: str, root: Path = ROOT, *, page_alone: bool = False) -> list[Path]:
     """Write the table, the picture and the page of verdicts of a committed reference run, and the notes on the papers.
-
-    Args:
-        name: name of the reference run.
-        root: root of the repository.
-        page_alone: write the pages of verdicts and notes, and leave table and picture as they are.
 
     Returns:
         The paths of the written files.

@@ -23,10 +23,6 @@ UNITS = {"_bytes_per_s": (1e9, "GB/s"), "_mhz": (1.0, "MHz"), "_bytes": (0.0, ""
 def readable(name: str, value: Any) -> tuple[str, str]:
     """Return the name and the value of a fact about the machine as text for readers.
 
-    Args:
-        name: such as "memory_bytes" or "clock_mhz".
-        value: a number, text, truth value or list.
-
     Returns:
         The name without the suffix of its unit, and the value in a readable unit, such as "16 GiB".
     """
@@ -49,10 +45,6 @@ def facts(machine: Mapping[str, Any], group: str = "machine") -> Iterator[Fact]:
     """Yield the description of a machine as facts for the page.
 
     A nested table becomes a group of facts, and each table in a list becomes one fact.
-
-    Args:
-        machine: the description, as a run stores it.
-        group: name of the group of facts that are in no nested table.
     """
     for name, value in machine.items():
         place = f"{group}, {name}" if group != "machine" else str(name)
@@ -66,11 +58,7 @@ def facts(machine: Mapping[str, Any], group: str = "machine") -> Iterator[Fact]:
 
 
 def in_a_line(machine: Mapping[str, Any]) -> str:
-    """Return a machine's processor, its cores, its memory and the accelerators as text.
-
-    Args:
-        machine: the description, as a run stores it.
-    """
+    """Return a machine's processor, its cores, its memory and the accelerators as text."""
     found = {(fact.group, fact.name): fact.value for fact in facts(machine)}
     cores = found.get(("cpu", "usable cores")) or found.get(("cpu", "cores"))
     listed = [each for each in machine.get("accelerators", []) if each.get("usable")]

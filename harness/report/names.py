@@ -59,20 +59,12 @@ CONDITIONS = {
 
 
 def people_s_kind(kind: str) -> str:
-    """Return the first part of an operation's name for readers, such as "sum tree" or "in the fused loop".
-
-    Args:
-        kind: the stored part, such as "sum_tree" of "sum_tree.sample" or "fused_round" of "fused_round.learn".
-    """
+    """Return the first part of an operation's name for readers, such as "sum tree" or "in the fused loop"."""
     return CONDITIONS.get(kind, kind.replace("_", " "))
 
 
 def people_s_name(primitive: str) -> str:
-    """Return the name of a timed operation for readers; the stored name if there is no other.
-
-    Args:
-        primitive: the stored name, such as "beside_learner.sample".
-    """
+    """Return the name of a timed operation for readers; the stored name if there is no other."""
     if primitive in PARTS:
         return PARTS[primitive]
     if found := IN_STREAMS.fullmatch(primitive):

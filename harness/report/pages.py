@@ -80,9 +80,6 @@ def environment() -> jinja2.Environment:
 def primitive_tables(times: tuple[PrimitiveTime, ...]) -> list[dict[str, object]]:
     """Return the tables of primitives (timed operations) and their plots, one table per workload, for the template.
 
-    Args:
-        times: times of the primitives, sorted by workload.
-
     Returns:
         For each workload "workload", "sizes" (batch sizes), "rows" (one per primitive, backend and device, with the
         times by batch size) and "plots" (one per primitive).
@@ -296,9 +293,6 @@ def render(content: Content, page: str = INDEX, others: Sequence[Content] = (), 
     """Return a page of a report on a machine as HTML.
 
     Args:
-        content: contents of the page.
-        page: its name, one of `pages_of`.
-        others: contents of other machines of the store; the page on the machine links to their pages.
         home: relative path of the folder whose pages link to all machines; empty if that is this folder.
     """
     template = environment().get_template(f"{page}.html.j2")
@@ -306,11 +300,7 @@ def render(content: Content, page: str = INDEX, others: Sequence[Content] = (), 
 
 
 def papers_figures(content: Content) -> dict[str, Markup]:
-    """Return the figures drawn in the papers' own axes, by the key of the claim; only those that have data.
-
-    Args:
-        content: contents of the report.
-    """
+    """Return the figures drawn in the papers' own axes, by the key of the claim; only those that have data."""
     drawn = {
         verdict.key: plots.in_the_paper_s_axes(
             verdict, content.everything if verdict.claim.everywhere else content.measurements
@@ -328,8 +318,6 @@ def render_claims(
     A page shows the published and this project's numbers, the measurements used, and how to repeat them.
 
     Args:
-        content: contents of the pages.
-        figures: those of `papers_figures`.
         home: relative path of the folder whose pages link to all machines; empty if that is the folder of this machine.
     """
     template, shared = environment().get_template("claim.html.j2"), _shared(content, "papers", home, "../")
@@ -368,8 +356,6 @@ def render_papers(
     """Yield the key and the HTML page of each paper: its figures in the paper's own axes, and its statements.
 
     Args:
-        content: contents of the pages.
-        figures: those of `papers_figures`.
         home: relative path of the folder whose pages link to all machines; empty if that is the folder of this machine.
     """
     template, shared = environment().get_template("paper.html.j2"), _shared(content, "papers", home, "../")

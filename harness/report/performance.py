@@ -51,10 +51,6 @@ def portabilities(frame: pd.DataFrame, everywhere: pd.DataFrame) -> Iterator[Por
 
     It is PRL's harmonic mean of experiences per second, over the device assignments of one machine (a device for the
     learner and one for replay management) or over the machines of a merged store.
-
-    Args:
-        frame: the stored measurements of a run in which mappings were run to check predictions, one per row.
-        everywhere: the measurements of the whole store.
     """
     yield from _over_mappings(frame)
     for found in over_platforms(everywhere):

@@ -41,13 +41,7 @@ from placerl.harness.report.rows.trainings import TrainingCurve
 
 
 def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime]) -> Markup:
-    """Plot the time of a call over the batch size, one line per backend and device, both axes logarithmic.
-
-    Args:
-        workload: name of the workload, for the title and the description.
-        primitive: name of the timed operation, such as "sum_tree.sample", for the title and the description.
-        times: times of that primitive on that workload.
-    """
+    """Plot the time of a call over the batch size, one line per backend and device, both axes logarithmic."""
     with mpl.rc_context(STYLE):
         figure, axes = new_figure()
         timed = [t for t in times if t.time is not None and t.batch_size is not None]
@@ -144,9 +138,6 @@ def heat_map(found: HeatMap) -> Markup:
 
     A mapping says where learner, replay management and storage run. Marks show the mapping that the performance model
     chose and the best one, throughputs that are too noisy, and those that are not measured.
-
-    Args:
-        found: throughputs by mapping and batch size.
     """
     shape = len(found.mappings), len(found.batch_sizes)
     shares = np.full(shape, np.nan)
@@ -178,9 +169,6 @@ def chosen_not_run(found: HeatMap) -> str:
     """Return a sentence for each mapping that the performance model chose but that was not run.
 
     Such a mapping has no mark on the heat map. The text is empty if all were run.
-
-    Args:
-        found: the contents of the heat map.
     """
     sizes_of: dict[str, list[str]] = {}
     for size in found.batch_sizes:
@@ -248,11 +236,6 @@ def learning_curves(workload: str, curves: Sequence[TrainingCurve], window: int)
     Up to 400 episodes (`MOST_EPISODES`) are drawn faintly, with a line for the mean of the last `window` episodes. If
     there are more, the line is the mean over stretches of equally many environment steps, and a faint band shows the
     5th to 95th percentile of the episodes in each stretch. The legend states the provenances if there are several.
-
-    Args:
-        workload: name of the workload, for the title.
-        curves: learning curves on that workload.
-        window: number of episodes in a mean.
     """
     with mpl.rc_context(STYLE):
         figure, axes = new_figure()
@@ -288,7 +271,6 @@ def in_the_paper_s_axes(verdict: Verdict, rows: pd.DataFrame) -> Markup | None:
 
     Args:
         verdict: the verdict whose claim may define a figure.
-        rows: the stored measurements that the claim's check reads.
 
     Returns:
         The figure as SVG; None if the claim defines no figure, or if the measurements are not sufficient.
@@ -306,9 +288,6 @@ _NAMED_LINE_IN = 0.36
 
 def published_and_ours(verdict: Verdict) -> Markup | None:
     """Plot the paper's numbers for a claim (a statement of the paper) and this project's, with one axis per unit.
-
-    Args:
-        verdict: the claim with this project's numbers.
 
     Returns:
         The plot as SVG; None if no number of this project has the unit of a published one.

@@ -77,8 +77,6 @@ def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...], run: RunRecord | N
     A tier (quick, standard or full) says how much a run measures.
 
     Args:
-        frame: the measurements of the whole store, one per row, as `Store.frame()` returns them.
-        runs: every run of the store.
         run: the run of the report; None if there is none.
     """
     together = [r.id for r in runs if run and _same_code(r, run)]

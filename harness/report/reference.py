@@ -54,8 +54,6 @@ def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
     """Write the last run of a store that holds results as a reference, with which reports compare later runs.
 
     Args:
-        store: path of the store.
-        name: name of the files; letters, digits, dots and hyphens.
         folder: output folder; created if it does not exist.
 
     Returns:
@@ -102,9 +100,6 @@ def last_attempts(store: Store, run: int) -> Sequence[Row]:
     """Return the measurements of a run; if something was measured several times, only the last attempt.
 
     A second attempt at a cell (a piece of the plan) is stored under the cell's name with "#2".
-
-    Args:
-        run: number of the run in the store, a `RunRecord.id`.
     """
     last = {name.partition("#")[0]: name for name in store.cells(run)}
     return [row for name in last.values() for row in store.measurements(run=run, cell=name)]
@@ -115,10 +110,6 @@ def beside(run: RunRecord, references: Iterable[Reference]) -> Reference | None:
 
     A reference of the same machine is preferred, then one of the same tier (quick, standard or full), then the first;
     the run itself is never returned.
-
-    Args:
-        run: the run.
-        references: the references to choose from.
     """
     others = [r for r in references if r.run.key != run.key]
     return max(

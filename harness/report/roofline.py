@@ -78,9 +78,6 @@ def points(frame: pd.DataFrame, found: Sequence[DeviceRoof]) -> Iterator[Rooflin
 
     Primitives whose operations and bytes are unknown are left out. If a device's memory beyond its caches was not
     measured, a primitive whose data does not fit into the caches has no roof.
-
-    Args:
-        found: the roofs of all devices, from `roofs`.
     """
     missing = frame[(frame["suite"] == measured_roofs.SUITE) & (frame["status"] == "not_run")]
     caches_alone = set(missing[missing["quantity"] != PEAK]["device"])
@@ -203,8 +200,6 @@ def serving(
     It is the smallest measured memory that holds the data, or the largest one if none does.
 
     Args:
-        roofs: upper limits of a device's rate, among them the bandwidths of its memories.
-        footprint_bytes: size of the data, bytes.
         caches_alone: whether the largest memory was not measured; the result is then None for data that fits no
             cache.
     """

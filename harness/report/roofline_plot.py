@@ -22,10 +22,6 @@ def roofline(points: Sequence[RooflinePoint], roofs: Sequence[DeviceRoof]) -> Ma
 
     A primitive is a timed operation, such as `learner.step`.
 
-    Args:
-        points: rates of the primitives of one backend on one device.
-        roofs: upper limits of that device.
-
     Returns:
         The plot as SVG; None if no point has operations per byte, because all primitives only move data.
     """

@@ -19,7 +19,6 @@ def write(store: Path, folder: Path, references: Path | None = None) -> tuple[Pa
     """Write the report on a store: the pages of its last run's machine, and a folder of pages for each other machine.
 
     Args:
-        store: path of the store.
         folder: output folder; created if it does not exist.
         references: folder of reference runs; if it is given, one more page shows what changed since one of them.
 

@@ -43,7 +43,6 @@ def percent_above(a: Number, b: Number, quantity: str) -> Number:
 
     Args:
         a, b: numbers in the same unit; b above 0.
-        quantity: name of the result, in words.
     """
     over = ratio(quantity, a, b)
     low, high = (None if bound is None else 100 * (bound - 1) for bound in (over.low, over.high))
@@ -82,9 +81,6 @@ def heat_maps(found: Iterable[PredictedThroughput]) -> Iterator[HeatMap]:
     the training loop, the form that the default performance model describes is shown. Validations (run to check
     predictions) and separate trainings are never combined in one map; trainings are shown only if the validations
     give no map. Learners in fixed point, whose validations are apart, are in none.
-
-    Args:
-        found: the predictions with their achieved throughputs, from `predictions`.
     """
     default_loop = str(VALIDATED[DEFAULT_STRATEGY].loop)
     by_workload: dict[str, list[PredictedThroughput]] = {}
@@ -111,13 +107,7 @@ def _heat_maps(found: Sequence[PredictedThroughput]) -> Iterator[HeatMap]:
 def _heat_map(
     devices: str, ran: Sequence[PredictedThroughput], choosing: Sequence[PredictedThroughput]
 ) -> HeatMap | None:
-    """Return the heat map of the batch sizes at which several mappings were run; None if there are none.
-
-    Args:
-        devices: the devices that can be chosen.
-        ran: predictions of mappings that were run under the same conditions.
-        choosing: predictions of all mappings that could be chosen.
-    """
+    """Return the heat map of the batch sizes at which several mappings were run; None if there are none."""
     reached = {(p.mapping, p.batch_size or 0): p.achieved for p in ran if p.achieved}
     mappings_at = Counter(size for _, size in reached)
     achieved = {place: one for place, one in reached.items() if mappings_at[place[1]] > 1}
@@ -406,7 +396,6 @@ def changes(before: Iterable[Row], after: Iterable[Row], incomparable: str = "")
     """Yield the changes of times and throughputs that two runs share: first the worse, then the better, then the rest.
 
     Args:
-        before, after: the measurements of the reference run and of the new run.
         incomparable: why the two runs cannot be compared, so that there is no verdict; empty if they can.
     """
     differences = diff(before, after, incomparable=incomparable)

@@ -67,9 +67,6 @@ def published(names: Collection[str]) -> Iterator[dict[str, object]]:
 
     A platform without the numbers that a workload needs has no table of it.
 
-    Args:
-        names: workloads, which are shipped and off-policy.
-
     Yields:
         Tables as those of `tables`.
     """

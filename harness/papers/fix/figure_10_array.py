@@ -159,9 +159,6 @@ def in_both_modes(frame: pd.DataFrame, check: Callable[[pd.DataFrame, int], Find
 
     FIX does not say which of them its rates are of. The outcome is the one that both give; if they differ, there is no
     verdict (`harness.papers.assumptions.both_outcomes`).
-
-    Args:
-        check: takes the measurements and the bits of the activations, and returns a finding whose numbers name them.
     """
     full, half = (check(frame, bits) for bits in BACKENDS)
     for finding in (full, half):

@@ -92,8 +92,6 @@ def measure(
     Args:
         budget_s: seconds, shared by the batch sizes; no further round of a batch size begins after its share. The
             fewest rounds for an interval are always measured.
-        batch_sizes: batch sizes to measure.
-        rounds: largest number of rounds per batch size.
 
     Returns:
         Rows for each batch size and precision: samples per second of the whole step and of the gradient step alone,

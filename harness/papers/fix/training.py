@@ -114,7 +114,6 @@ def make_learner(item: Workload, formats: Precision | None, batch_size: int, see
 
     Args:
         formats: formats of the fixed-point numbers; None for float32.
-        seed: seed of the initial weights.
     """
     chosen = FLOAT_32 if formats is None else formats
     return learner.create(
@@ -128,7 +127,6 @@ def training_of(item: Workload, made: Learner, seed: int) -> Training:
     The replay already holds `learning_starts` steps with random actions.
 
     Args:
-        made: the learner to train.
         seed: seed of everything random except the learner: environment, exploration and sampling.
     """
     streams = _streams(seed)
@@ -175,10 +173,7 @@ def train(
     """Train a workload in one precision with one seed, and return the measurement.
 
     Args:
-        task: the workload and the length of the training.
-        curve: name of the precision, such as "fixed 32", for the measurement's `backend`.
         formats: fixed-point formats; None for floats.
-        experiment: name of the experiment that the training belongs to.
 
     Returns:
         The mean return of the last fifth of the evaluations, with all evaluations as samples.

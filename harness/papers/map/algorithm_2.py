@@ -76,9 +76,7 @@ def errors(
     """Update a tree once and return the errors of its leaves and of its root.
 
     Args:
-        tree: the tree; all of its priorities are replaced before the update.
         indices: (B,) leaves to update, in [0, capacity).
-        rng: source of the priorities.
 
     Returns:
         The error of the leaves and that of the root. The first is the largest distance of an updated leaf from the
@@ -101,10 +99,6 @@ def error_rows(name: str, made: Device) -> Iterator[Row]:
 
     The forms are the algorithm as printed and with each combination of corrections (`FORMS`). Each is tried with a
     batch of distinct indices, and with one in which every index occurs eight times.
-
-    Args:
-        name: name of the device, "cuda" or "opencl".
-        made: the device, which updates the trees.
 
     Yields:
         One measurement of a relative error per form, batch and kind of node, "leaf" or "root".
@@ -160,9 +154,6 @@ def sides(devices: tuple[str, ...]) -> list[Side]:
     """Return the configurations to time: three forms of the update for each device, fanout and batch size.
 
     The update level by level occurs twice; its second copy shows the noise.
-
-    Args:
-        devices: names of the devices, "cuda" or "opencl".
     """
     return [
         Side(name, form, fanout, size, null)
@@ -177,10 +168,6 @@ def cases(devices: tuple[str, ...], capacity: int) -> dict[Side, Case[SumTree]]:
     """Return the cases (what the timing protocol sets up, checks and calls) of all configurations to time.
 
     A call is an update from arrays on the host; it ends when the device has finished.
-
-    Args:
-        devices: names of the devices, "cuda" or "opencl".
-        capacity: leaves of the trees.
 
     Returns:
         The case of each configuration (device, form of the update, fanout and batch size).
@@ -222,10 +209,6 @@ def _nothing(_: SumTree) -> None:
 
 def measured(budget_s: float, report: Report, capacity: int = CAPACITY) -> Sequence[Row]:
     """Measure the errors that one update leaves, and the seconds per update, on every device of this machine.
-
-    Args:
-        budget_s: seconds after which no further round begins; a round times every configuration once.
-        capacity: leaves of the timed trees.
 
     Returns:
         The errors of each form of the algorithm (`error_rows`), and the seconds of each configuration (`sides`), all

@@ -14,10 +14,6 @@ class AtomicSumTree(OwnProcessSumTree, ExtensionSumTree):
     """A float64 sum tree whose calls divide their items among threads.
 
     If an update repeats an index, any of the priorities given for it may be kept.
-
-    Args:
-        fanout: K, children of a node.
-        threads: threads of a call.
     """
 
     backend = "atomic"

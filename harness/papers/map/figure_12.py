@@ -48,7 +48,6 @@ def _fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: 
     The published range is of all of MAP's batch sizes, so that it is reproduced only by sizes up to the largest.
 
     Args:
-        primitive: the operation, such as "sum_tree.update".
         low_key, high_key: names of the ends of the published range, such as "MAP.prefix_sum_fpga_over_gpu_high"
             (`published.text`). A low key that ends in "gpu_over_fpga_high" gives the GPU's speedup over the FPGA, the
             inverse: then the FPGA has to be faster at the smallest batch size and the GPU at the largest.

@@ -92,10 +92,6 @@ def case(side: ThreadedSide, capacity: int = CAPACITY) -> Case[AtomicSumTree]:
     """Return the case (what the timing protocol sets up, checks and calls) of one configuration.
 
     A call finds or updates the items of a batch in a full tree, with MAP's own algorithms.
-
-    Args:
-        side: the configuration: call, batch size and threads.
-        capacity: leaves of the tree.
     """
 
     def make() -> AtomicSumTree:
@@ -124,9 +120,6 @@ def case(side: ThreadedSide, capacity: int = CAPACITY) -> Case[AtomicSumTree]:
 
 def measured(budget_s: float, report: Report) -> Sequence[Row]:
     """Measure the seconds per call of a sum tree with several numbers of threads, all in the same interleaved rounds.
-
-    Args:
-        budget_s: seconds after which no further round begins; a round times every configuration once.
 
     Returns:
         One measurement per configuration (call, batch size and number of threads). If this process has fewer cores

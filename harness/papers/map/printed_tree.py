@@ -54,8 +54,6 @@ class PrintedSumTree(DeviceSumTree):
     """A float32 sum tree that finds leaves as MAP's Algorithm 1 does and updates them as Algorithm 2 does.
 
     Args:
-        fanout: K, children of a node.
-        device: the device that stores the tree.
         fixes: corrections of Algorithm 2; by default none, as printed.
     """
 

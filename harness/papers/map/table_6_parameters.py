@@ -51,13 +51,7 @@ class ExploredLearner:
 
 @cache
 def explored(benchmark: str, batch_size: int, printed: int) -> ExploredLearner:
-    """Explore the learner's design for a benchmark of MAP's on its device.
-
-    Args:
-        benchmark: a key of `NETWORKS`.
-        batch_size: B.
-        printed: the printed DP.
-    """
+    """Explore the learner's design for a benchmark of MAP's on its device."""
     limit = pipeline_resources.available(catalogue.device(DEVICE))
     designs = pipeline.designs(NETWORKS[benchmark], batch_size, limit)
     best = designs[0]

@@ -81,9 +81,7 @@ def measure(report: Report, rounds: int = statistics.PAIRS, calls: int = 0, seed
     """Time threads on one sum tree with two orders of locks and each number of threads, in interleaved turns.
 
     Args:
-        rounds: turns per configuration.
         calls: times that a thread samples and updates in a turn; 0 for PAL's own number.
-        seed: seed of the order of turns and of the samples.
 
     Returns:
         One measurement per configuration: the wall-clock seconds of a turn divided by how often all threads together

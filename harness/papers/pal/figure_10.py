@@ -61,11 +61,7 @@ def cores_of(row: Any) -> tuple[int, int]:
 
 
 def found_split(frame: pd.DataFrame, workload: str, cores: int) -> CoreAllocation:
-    """Return the division of cores between actors and learners that PAL's Equation 5 gives for measured throughputs.
-
-    Args:
-        cores: number of cores to divide.
-    """
+    """Return the division of cores between actors and learners that PAL's Equation 5 gives for measured throughputs."""
     curves = [curve(rows_of(frame, workload, kind), kind) for kind in (COLLECTION, CONSUMPTION)]
     interval = rows_of(frame, workload, TRAINING)[0].parameters.update_interval
     return allocate(curves[0], curves[1], cores, interval)

@@ -93,10 +93,6 @@ def measure(
 
     The first two give the curves that PAL's Equation 5 uses to split cores between actors and learners.
 
-    Args:
-        stretches: stretches of time per configuration.
-        stretch_s: seconds per stretch.
-
     Returns:
         One measurement per configuration: `environment_steps_per_s` of the actors alone, `gradient_steps_per_s` of
         the learners alone and of training. The details hold the numbers of cores.
@@ -131,7 +127,6 @@ def splits(rows: Sequence[Row], item: Workload, cores: Sequence[int]) -> list[tu
     division. A division counts only if environments and batch can be divided equally among its threads.
 
     Args:
-        rows: the measured throughputs of actors and of learners over cores.
         cores: the numbers of cores, ascending.
 
     Returns:
@@ -159,7 +154,6 @@ def curve(rows: Sequence[Any], kind: str) -> Callable[[int], float]:
     run, so a further core is idle. Equation 5 then chooses only numbers of cores that were measured.
 
     Args:
-        rows: the measured throughputs over cores.
         kind: which of them: `COLLECTION` (actors alone) or `CONSUMPTION` (learners alone).
     """
     points = sorted(

@@ -69,7 +69,6 @@ def measure(
         baseline: the other library, as the name of its folder under `baselines/`; its virtual environment has to
             exist.
         all_cores: whether both use all cores that this process may use, else the first of them.
-        budget_s: seconds of the timed rounds.
         extent: for how many steps and seeds both are trained to compare their returns; by default `WORKLOADS`',
             `SEEDS` and `RETURNS_S`.
 
@@ -111,12 +110,7 @@ def measure(
 
 
 def label_of(baseline: str, cores: int) -> str:
-    """Return the name of another library in the rows that compare it with this project's C++ threads.
-
-    Args:
-        baseline: name of the library, such as "tianshou", with `ONE_THREAD` if it has one thread alone.
-        cores: number of cores of both.
-    """
+    """Return the name of another library in the rows that compare it with this project's C++ threads."""
     return label(baseline, ours=OURS, cores=cores)
 
 

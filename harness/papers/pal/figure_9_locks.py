@@ -92,21 +92,13 @@ def sides(threads: Sequence[int] = THREADS) -> list[LockedSide]:
     """Return the configurations to time: every way of sharing a replay with every number of threads.
 
     The configurations with two locks occur twice; the second copy shows the noise.
-
-    Args:
-        threads: numbers of threads.
     """
     nulls = [LockedSide(TWO_LOCKS, count, null=True) for count in threads]
     return [LockedSide(sharing, count) for sharing in SHARINGS for count in threads] + nulls
 
 
 def make(sharing: str, capacity: int) -> Any:
-    """Return a full replay that threads share in the given way.
-
-    Args:
-        sharing: "two locks", "one lock", "one lock, binary tree" or "owner thread".
-        capacity: number of items.
-    """
+    """Return a full replay that threads share in the given way."""
     from placerl.harness._experiments import Contention
 
     return Contention(sharing, capacity, list(ROW_BYTES), FANOUT)
@@ -114,10 +106,6 @@ def make(sharing: str, capacity: int) -> Any:
 
 def check(sharing: str, threads: int = max(THREADS)) -> None:
     """Check every byte that threads sample from a shared replay, which is so small that they collide all the time.
-
-    Args:
-        sharing: how they share it: "two locks", "one lock", "one lock, binary tree" or "owner thread".
-        threads: number of threads.
 
     Raises:
         ValueError: a sampled item was incomplete, or had no valid weight.
@@ -145,12 +133,7 @@ def measure(
     The ways are two locks, one lock, one lock with a binary tree, and an owner thread.
 
     Args:
-        batch_sizes: items per sample and per update.
-        rounds: turns per configuration.
         budget_s: seconds for all turns together; a turn takes between 0.002 and 0.1 s.
-        capacity: items in the replay, which is full.
-        threads: numbers of threads.
-        seed: seed of the order of turns and of the samples.
 
     Returns:
         One measurement per batch size and configuration: the wall-clock seconds of a turn divided by how often all
@@ -213,9 +196,6 @@ def experiment(budget_s: float, report: Report) -> Sequence[Row]:
     """Time every way of sharing a replay in about `budget_s` seconds, and return the measurements (`measure`).
 
     With a budget of less than 60 s there are fewer rounds, because turns must not be shorter.
-
-    Args:
-        budget_s: seconds for all turns together.
     """
     # Threads take time to start together, so a turn is never shortened in favour of more rounds.
     rounds = statistics.PAIRS if budget_s >= 60 else statistics.FEWEST_PAIRS

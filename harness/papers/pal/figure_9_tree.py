@@ -59,10 +59,6 @@ def case(layout: TreeLayout, name: str) -> Case[ScalarSumTree]:
     """Return the case (what the timing protocol sets up, checks and calls) of a sum tree.
 
     A call samples a batch and then updates as many priorities, as PAL's threads do in turn.
-
-    Args:
-        layout: configuration of the tree: capacity, fanout and alignment.
-        name: name under which the tree is timed.
     """
 
     def make() -> ScalarSumTree:
@@ -83,11 +79,6 @@ def measure_trees(
     """Time sampling and updating of each of several sum trees, all in the same interleaved rounds.
 
     Each tree is timed twice: its second, identical copy shows the noise (the A/A null).
-
-    Args:
-        trees: the configurations: capacity, fanout and alignment.
-        experiment: name of the experiment, for the measurements' details.
-        budget_s: seconds after which no further round begins; a round times every configuration once.
 
     Returns:
         Two measurements per tree, its own and its copy's: seconds per call.
@@ -118,9 +109,6 @@ def measure_trees(
 def fanout(budget_s: float, report: Report) -> Sequence[Row]:
     """Time sampling and updating of PAL's sum tree with several fanouts and buffer sizes.
 
-    Args:
-        budget_s: seconds after which no further round begins; a round times every configuration once.
-
     Returns:
         Two measurements per tree, its own and that of an identical copy, which shows the noise: seconds per call.
     """
@@ -146,9 +134,6 @@ Trees = dict[tuple[int, int, bool], MeasuredTree]
 def trees_of(frame: pd.DataFrame, experiment: Experiment) -> Trees:
     """Return the stored measurements of a sum tree experiment.
 
-    Args:
-        experiment: the experiment.
-
     Returns:
         The measurements of each tree and its copy, by (capacity, fanout, whether node groups are aligned).
     """
@@ -164,13 +149,7 @@ def trees_of(frame: pd.DataFrame, experiment: Experiment) -> Trees:
 
 
 def speedup(quantity: str, ours: MeasuredTree, theirs: MeasuredTree) -> Paired:
-    """Return the speedup of one tree over another, with its interval and verdict.
-
-    Args:
-        quantity: name of the speedup, in words.
-        ours: measurements of the first tree; the speedup is above 1 if it is the faster one.
-        theirs: measurements of the second tree.
-    """
+    """Return the speedup of one tree over another, with its interval and verdict."""
     return paired(quantity, ours.row, ours.null, theirs.row)
 
 

@@ -85,10 +85,6 @@ def measure(
 ) -> Sequence[Row]:
     """Time gradient steps of one workload with every split of threads between actors and learners.
 
-    Args:
-        rounds: timed stretches of training per split.
-        steps: gradient steps per stretch.
-
     Returns:
         One measurement per split: seconds per gradient step of all learners together. If this process may use fewer
         than `FEWEST_CORES` cores, or the workload's environment has no native version, there is only one, which was

@@ -26,9 +26,6 @@ SMALL_GAIN_PERCENT = 5.0
 def layout(budget_s: float, report: Report) -> Sequence[Row]:
     """Time PAL's sum tree of a million leaves with and without aligned node groups.
 
-    Args:
-        budget_s: seconds after which no further round begins; a round times every configuration once.
-
     Returns:
         Two measurements per layout, its own and that of an identical copy, which shows the noise: seconds per call.
     """

@@ -116,7 +116,6 @@ def published_throughput(benchmark: str, clock_mhz: float | None = None) -> gain
     """Return the inferences per second of the accelerator in PPO Table 2, with a clock frequency.
 
     Args:
-        benchmark: "Hopper", "Humanoid" or "Pong".
         clock_mhz: the clock frequency to return with them, MHz; by default that of PPO 5.2.
     """
     row, column = f"{benchmark}, Spinning Up, CPU-FPGA", "T=512"
@@ -131,12 +130,7 @@ PRINTED_TWICE = {"Pong": ("N=8", "T=128")}
 
 
 def over_every_print(gain: Number, benchmark: str) -> Number:
-    """Return a gain in throughput with the interval that the throughputs printed for its iteration span.
-
-    Args:
-        gain: the gain over `published_throughput`, to which it is proportional.
-        benchmark: "Hopper", "Humanoid" or "Pong".
-    """
+    """Return a gain in throughput with the interval that the throughputs printed for its iteration span."""
     if benchmark not in PRINTED_TWICE:
         return gain
     row = f"{benchmark}, Baselines, CPU-FPGA"
@@ -247,10 +241,5 @@ def _balancing(clock_mhz: float | None) -> Finding:
 
 
 def balance_title(benchmark: str, epochs: int) -> str:
-    """Return the name of a gain of load balancing, for readers.
-
-    Args:
-        benchmark: "Hopper" or "Humanoid".
-        epochs: number of epochs, of 10, after which the policy stops training.
-    """
+    """Return the name of a gain of load balancing, for readers."""
     return f"{benchmark}: gain of load balancing, policy stops after {epochs} of 10 epochs"

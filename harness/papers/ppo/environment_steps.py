@@ -83,7 +83,6 @@ def case(name: str, agents: int, title: str) -> Case[Any]:
 
     Args:
         agents: number of environments; 0 means a single one in the calling process.
-        title: name under which the case is timed.
     """
     environment = workloads.load(name).environment
     number, size = max(agents, 1), environment.action_size
@@ -117,9 +116,6 @@ def measured(budget_s: float, report: Report) -> Sequence[Row]:
     """Measure the seconds per environment step in the calling process and in separate processes.
 
     The configurations of a workload are timed in the same interleaved rounds.
-
-    Args:
-        budget_s: seconds per workload after which no further round begins; a round times every configuration once.
 
     Returns:
         For each workload, measurements of the step in this process, of the same once more, which shows the noise, and

@@ -14,10 +14,6 @@ def factor_outcome(times: list[Paired], stated: float) -> Outcome:
 
     An interval is that of a comparison, widened by how far two timings of the same thing differ.
 
-    Args:
-        times: the comparisons; their gains are the measured factors.
-        stated: the published factor.
-
     Returns:
         - Reproduced: every interval is within a factor of 1.25 (`NEAR`) of the published factor.
         - In kind: every interval is above half of the published factor (`IN_KIND`).

@@ -164,12 +164,7 @@ def cycle_requests(tier: TierLimits) -> Iterator[tuple[str, Callable[[], object]
 
 
 def cells(tier: TierLimits, key: str) -> list[Cell]:
-    """Return the cell (a piece of the plan) that simulates PPO's accelerator for a claim; none in the quick tier.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-        key: key of the claim, a key of `EXPERIMENTS`.
-    """
+    """Return the cell (a piece of the plan) that simulates PPO's accelerator for a claim; none in the quick tier."""
     return [claim_cell(key, *EXPERIMENTS[key])] if tier.name in TIERS else []
 
 

@@ -53,34 +53,20 @@ class Joined(NamedTuple):
         return made
 
     def wall_s(self, latency_s: float) -> npt.NDArray:
-        """Return the seconds of the whole iteration, one per iteration that was run.
-
-        Args:
-            latency_s: latency of each transfer, seconds.
-        """
+        """Return the seconds of the whole iteration, one per iteration that was run."""
         terms = self.row.parameters.terms_s
         device_s = np.array(terms["infer"]) + np.array(terms["learner"])
         slower_s = self.terms_s("infer", "learner") - device_s
         return np.array(self.row.samples) + slower_s + latency_s * self.row.parameters.transfers
 
     def part_s(self, name: str, iteration: PpoIteration, latency_s: float) -> npt.NDArray:
-        """Return the seconds of "training" or "inference", one per iteration that was run.
-
-        Args:
-            name: the part.
-            iteration: the iteration's sizes.
-            latency_s: latency of each transfer, seconds.
-        """
+        """Return the seconds of "training" or "inference", one per iteration that was run."""
         count = TRANSFERS[name] * (iteration.updates if name == "training" else iteration.steps)
         return self.terms_s(*PARTS[name][0]) + latency_s * count
 
 
 def joined(frame: pd.DataFrame, benchmark: str) -> dict[PpoIteration, Any]:
-    """Return the rows of a benchmark's iterations in virtual time, by iteration.
-
-    Args:
-        benchmark: "Hopper", "Humanoid" or "Pong".
-    """
+    """Return the rows of a benchmark's iterations in virtual time, by iteration."""
     rows = rows_of(frame, EXPERIMENT, TIME, workload=BENCHMARKS[benchmark], device=DEVICE)
     return {PpoIteration(**row.parameters.iteration): row for row in rows if row.samples}
 
@@ -105,10 +91,7 @@ def gain_of(
     """Return the gain of an iteration, or of a part of it.
 
     Args:
-        name: name of the gain.
         here_s: seconds on the CPU, one value per iteration that was run.
-        quick_s, slow_s: seconds in virtual time, without and with the latency of `slow_link`.
-        rows: the index labels of the measurements.
     """
     here = _seconds(here_s, Provenance.MEASURED, rows)
     there = (_seconds(samples_s, Provenance.MODELLED, rows) for samples_s in (quick_s, slow_s))
@@ -130,12 +113,7 @@ def _names(name: str) -> tuple[str, str]:
 
 
 def gain_over(name: str, one: VirtualGain, other: VirtualGain) -> VirtualGain:
-    """Return one gain over another one.
-
-    Args:
-        name: name of the result.
-        one, other: the gains.
-    """
+    """Return one gain over another one."""
     return VirtualGain(*(ratio(words, *pair) for words, *pair in zip(_names(name), one, other, strict=True)))
 
 
@@ -156,12 +134,7 @@ class Gains(NamedTuple):
 
 
 def bands(found: Sequence[VirtualGain], pairs: Sequence[VirtualGain]) -> Gains:
-    """Return gains that should be above 1, with their sensitivity to the links.
-
-    Args:
-        found: the gains of iterations, or of their parts.
-        pairs: the gains of small mini-batches over the gains of large ones.
-    """
+    """Return gains that should be above 1, with their sensitivity to the links."""
     every = (*found, *pairs)
     numbers = [number for gain in every for number in gain]
     hold, slow = ([getattr(gain, kind).above(1.0) for gain in every] for kind in ("quick", "slow"))
@@ -172,7 +145,6 @@ def judged(by_bounds: Finding, gains: Gains) -> Finding:
     """Return the finding of iterations in virtual time, unless upper bounds refute the statement already.
 
     Args:
-        by_bounds: the finding from upper bounds of gains.
         gains: the gains in virtual time; without any the finding from bounds is returned unchanged.
     """
     if not gains.numbers:

@@ -9,11 +9,7 @@ KEYS = {"Hopper": "PPO.clock_mujoco", "Humanoid": "PPO.clock_mujoco", "Pong": "P
 
 
 def published_clock_mhz(benchmark: str) -> int:
-    """Return the clock frequency that the paper gives for PPO's design, in whole MHz.
-
-    Args:
-        benchmark: "Hopper", "Humanoid" or "Pong".
-    """
+    """Return the clock frequency that the paper gives for PPO's design, in whole MHz."""
     return int(published.quantity(KEYS[benchmark]).value)
 
 

@@ -82,9 +82,6 @@ class SharedPPO(PPO):
 def algorithm(item: Workload, *, shared: bool) -> PPO:
     """Return the PPO algorithm of a workload, unchanged or with shared hidden layers.
 
-    Args:
-        shared: whether policy and value share the hidden layers.
-
     Raises:
         ValueError: the workload has another algorithm.
     """
@@ -95,13 +92,7 @@ def algorithm(item: Workload, *, shared: bool) -> PPO:
 
 
 def case(item: Workload, minibatch: int, title: str, *, shared: bool) -> Case[Learner]:
-    """Return the case (what the timing protocol sets up, checks and calls) of a gradient step of PPO.
-
-    Args:
-        minibatch: samples per step.
-        title: name under which the case is timed.
-        shared: whether policy and value share the hidden layers.
-    """
+    """Return the case (what the timing protocol sets up, checks and calls) of a gradient step of PPO."""
     made = partial(learner.create, algorithm(item, shared=shared), batch_size=minibatch, seed=0)
 
     def inputs(_: Learner, rng: np.random.Generator) -> Mapping[str, npt.NDArray]:
@@ -132,11 +123,6 @@ def measured(
     """Measure the seconds per gradient step of PPO with shared and with separate networks.
 
     The configurations of a workload are timed in the same interleaved rounds.
-
-    Args:
-        names: names of the workloads.
-        minibatches: sizes of the mini-batches, in samples per step.
-        budget_s: seconds per workload after which no further round begins; a round times every configuration once.
 
     Returns:
         Three measurements per workload and mini-batch: with shared layers, the same once more, which shows the noise,

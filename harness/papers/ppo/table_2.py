@@ -70,11 +70,7 @@ class Found(NamedTuple):
         return np.array(self.timed.samples)
 
     def part_s(self, *names: str) -> npt.NDArray:
-        """Return the seconds of parts of the iteration on the device, one per timed iteration.
-
-        Args:
-            names: the parts: "environment", "infer", "prepare" and "learner".
-        """
+        """Return the seconds of parts of the iteration on the device, one per timed iteration."""
         terms = self.timed.parameters.terms_s
         return np.sum([terms[name] for name in names], axis=0)
 
@@ -84,11 +80,7 @@ class Found(NamedTuple):
         return np.sum(list(self.timed.parameters.terms_s.values()), axis=0)
 
     def accelerator_s(self, name: str) -> float:
-        """Return the seconds that the accelerator takes for one part of the iteration.
-
-        Args:
-            name: the part: "inference" or "training".
-        """
+        """Return the seconds that the accelerator takes for one part of the iteration."""
         return float(self.counted.parameters.cycles[name] / (1e6 * self.counted.parameters.clock_mhz))
 
     @property
@@ -118,10 +110,6 @@ def _of(row: Any) -> PpoIteration:
 def found(frame: pd.DataFrame, benchmark: str, device: str = CPU) -> dict[PpoIteration, Found]:
     """Return the iterations of PPO that were timed on a device and whose cycles on the accelerator were counted.
 
-    Args:
-        benchmark: "Hopper", "Humanoid" or "Pong".
-        device: "cpu" or "cuda".
-
     Returns:
         The pair of measurements (seconds and cycles) of each iteration.
     """
@@ -132,15 +120,7 @@ def found(frame: pd.DataFrame, benchmark: str, device: str = CPU) -> dict[PpoIte
 
 
 def of_samples(quantity: str, samples: npt.NDArray, unit: str, item: Found, provenance: Provenance) -> Number:
-    """Return the median of an iteration's samples as a number with its interval.
-
-    Args:
-        quantity: name of the number, in words.
-        samples: one value per timed iteration.
-        unit: unit of the samples.
-        item: measurements of the iteration, to which the number refers.
-        provenance: origin of the number: measured, simulated or modelled.
-    """
+    """Return the median of an iteration's samples as a number with its interval."""
     low = high = None
     if len(samples) >= statistics.FEWEST_SAMPLES:
         low, high = statistics.interval(samples, in_order=True)
@@ -149,12 +129,7 @@ def of_samples(quantity: str, samples: npt.NDArray, unit: str, item: Found, prov
 
 
 def iteration_name(benchmark: str, iteration: PpoIteration) -> str:
-    """Return a name of an iteration of PPO for readers, such as "Hopper, N=1, T=512, M=64".
-
-    Args:
-        benchmark: name of the benchmark.
-        iteration: its sizes: N agents, T steps of each, and mini-batches of M samples.
-    """
+    """Return a name of an iteration of PPO for readers, such as "Hopper, N=1, T=512, M=64"."""
     return f"{benchmark}, N={iteration.agents}, T={iteration.steps}, M={iteration.minibatch}"
 
 
@@ -167,14 +142,7 @@ def _rates(benchmark: str, iteration: PpoIteration, item: Found, device: str) ->
 
 
 def gain_at_most(benchmark: str, iteration: PpoIteration, item: Found, device: str) -> Number:
-    """Return an upper bound of the speedup of CPU and accelerator together over a device of this machine.
-
-    Args:
-        benchmark: "Hopper", "Humanoid" or "Pong".
-        iteration: sizes of the iteration.
-        item: measurements of the iteration.
-        device: the device, as it is named in the speedup's name, such as "CPU and GPU".
-    """
+    """Return an upper bound of the speedup of CPU and accelerator together over a device of this machine."""
     name = f"{iteration_name(benchmark, iteration)}: CPU and FPGA over {device}, at most"
     here, _ = _rates(benchmark, iteration, item, device)
     # Time that belongs to no part would count as the host's, and lower the bound.
@@ -187,9 +155,7 @@ def published_gains(benchmark: str, columns: str, base: str = "CPU") -> list[tup
     """Return the gains of CPU and FPGA over another platform in PPO Table 2, each with its iteration.
 
     Args:
-        benchmark: "Hopper" or "Humanoid".
         columns: which columns of the table: "M", "N", "T" or several of these letters, each the size that varies.
-        base: the other platform: "CPU" or "CPU-GPU".
     """
     made = []
     for library in ("Spinning Up", "Baselines"):
@@ -233,9 +199,6 @@ def cores_used_in_words(items: Iterable[Found]) -> str:
     """Return a sentence that says with how many learner threads and environment processes iterations were timed.
 
     Measurements without this detail used one thread.
-
-    Args:
-        items: measurements of the iterations.
     """
     used = {(item.timed.parameters.threads or 1, item.timed.parameters.processes or 0) for item in items}
     words = (f"{threads} + {processes}" for threads, processes in sorted(used))
@@ -256,11 +219,7 @@ def _gain_of_small(few: Found, many: Found) -> float:
 
 
 def joined_of(frame: pd.DataFrame, benchmark: str) -> dict[PpoIteration, tuple[Found, Joined]]:
-    """Return the iterations that were timed on the CPU and run in virtual time, at the clock of the counted cycles.
-
-    Args:
-        benchmark: "Hopper", "Humanoid" or "Pong".
-    """
+    """Return the iterations that were timed on the CPU and run in virtual time, at the clock of the counted cycles."""
     rows, timed = joined(frame, benchmark), found(frame, benchmark)
     return {
         iteration: (item, Joined(rows[iteration], item.counted.parameters.clock_mhz))
@@ -292,11 +251,7 @@ def gains_in_virtual_time(frame: pd.DataFrame) -> Gains:
 
 
 def ends_of_minibatches(items: dict[PpoIteration, Found]) -> list[tuple[PpoIteration, PpoIteration]]:
-    """Return pairs of iterations that differ only in the mini-batch: the smallest mini-batch and the largest one.
-
-    Args:
-        items: the measurements of each iteration, from `found`.
-    """
+    """Return pairs of iterations that differ only in the mini-batch: the smallest mini-batch and the largest one."""
     alike: dict[tuple[int, int, int], list[PpoIteration]] = {}
     for iteration in items:
         alike.setdefault((iteration.agents, iteration.steps, iteration.epochs), []).append(iteration)

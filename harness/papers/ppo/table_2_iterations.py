@@ -86,10 +86,6 @@ COUNT_S = 1.0  # of counting the cycles of a benchmark's iterations
 def table_columns(benchmark: str, library: str) -> dict[str, PpoIteration]:
     """Return the iteration of PPO that each column of PPO Table 2 stands for.
 
-    Args:
-        benchmark: "Hopper", "Humanoid" or "Pong".
-        library: "Spinning Up" or "Baselines", whose rows have iterations of their own.
-
     Returns:
         The sizes of the iteration by the column's heading, such as "T=512".
     """
@@ -108,7 +104,6 @@ def iterations(benchmark: str, varied: str) -> list[PpoIteration]:
     """Return the iterations of PPO that some columns of PPO Table 2 stand for, of both libraries, each once.
 
     Args:
-        benchmark: "Hopper", "Humanoid" or "Pong".
         varied: which columns: "M", "N", "T" or several of these letters, each the size that varies.
     """
     columns = [
@@ -121,9 +116,6 @@ def sized(item: Workload, iteration: PpoIteration) -> Workload:
     """Return a PPO workload with the sizes of an iteration and without early stopping.
 
     Without early stopping every epoch trains both networks.
-
-    Args:
-        iteration: its agents, steps of each, epochs and samples of a mini-batch.
     """
     tables = item.tables()
     tables["algorithm"] |= {"trajectory_length": iteration.steps, "epochs": iteration.epochs}
@@ -157,13 +149,6 @@ def timed(
     benchmark: str, device: str, wanted: Sequence[PpoIteration], budget_s: float, report: Report
 ) -> Sequence[Row]:
     """Time iterations of PPO's training on a device of this machine, all in the same interleaved rounds.
-
-    Args:
-        benchmark: "Hopper", "Humanoid" or "Pong".
-        device: "cpu" or "cuda".
-        wanted: the iterations.
-        budget_s: seconds after which no further round begins, once there are enough rounds for intervals; a round
-            times every iteration once.
 
     Returns:
         One row per iteration: its seconds, with the seconds of each part in the details.
@@ -213,10 +198,6 @@ def timed(
 
 def counted(benchmark: str, wanted: Sequence[PpoIteration], report: Report) -> Sequence[Row]:
     """Count the accelerator's clock cycles for iterations of PPO, which simulations of its RTL gave.
-
-    Args:
-        benchmark: "Hopper", "Humanoid" or "Pong".
-        wanted: the iterations.
 
     Returns:
         One row per iteration: its cycles, with those of inference, training and PPO's Equation 5 in the details. The
@@ -296,10 +277,6 @@ def cells(tier: TierLimits, *benchmarks: str) -> list[Cell]:
     """Return the cells (pieces of the plan) that time iterations of PPO or count their cycles.
 
     There is one per benchmark and device, the FPGA among them, and none in a tier that a command made itself.
-
-    Args:
-        tier: the tier of the plan (`quick`, `standard` or `full`), which says how much a run measures.
-        benchmarks: the benchmarks, such as "Hopper".
     """
     made: list[Cell] = []
     for benchmark, wanted in iterations_of(tier).items():

@@ -50,21 +50,13 @@ ROBOTS = ("Hopper", "Humanoid")
 
 
 def networks_of(benchmark: str) -> tuple[tuple[GemmLayer, ...], ...]:
-    """Return the layers of each network of a benchmark, one per compute unit: the policy's and the value's (PPO 5.1).
-
-    Args:
-        benchmark: "Hopper" or "Humanoid".
-    """
+    """Return the layers of each network of a benchmark, one per compute unit: the policy's and the value's (PPO 5.1)."""
     *hidden, last = networks.PPO_NETWORKS[benchmark]
     return ((*hidden, last), (*hidden, GemmLayer(last.inputs, 1)))
 
 
 def accelerator(benchmark: str) -> NetworkAccelerator:
-    """Return this project's float32 accelerator for a benchmark, at the clock that PPO states.
-
-    Args:
-        benchmark: "Hopper" or "Humanoid".
-    """
+    """Return this project's float32 accelerator for a benchmark, at the clock that PPO states."""
     programs = tuple(
         NetworkProgram((network[0].inputs, *(layer.outputs for layer in network)), 1, SIDES[benchmark])
         for network in networks_of(benchmark)
@@ -75,11 +67,6 @@ def accelerator(benchmark: str) -> NetworkAccelerator:
 
 def virtual(benchmark: str, wanted: Sequence[PpoIteration], budget_s: float, report: Report) -> Sequence[Row]:
     """Run iterations of PPO's training on CPU and accelerator in virtual time, all in the same interleaved rounds.
-
-    Args:
-        benchmark: "Hopper" or "Humanoid".
-        wanted: the iterations.
-        budget_s: seconds after which no further round begins, once there are enough.
 
     Returns:
         One row per iteration: its seconds without latencies, and in the details those of its parts, the transfers and

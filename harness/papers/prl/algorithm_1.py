@@ -96,9 +96,6 @@ def measure(
     """Time trainings with re-allocation and with each fixed allocation, in the same interleaved rounds.
 
     Args:
-        item: the workload, with any number of actors.
-        budget_s: seconds after which no further round begins, once there are enough rounds for a verdict.
-        rounds: most rounds; a turn is one iteration.
         settling: iterations before the timed ones, in which Algorithm 1 moves work.
 
     Returns:

@@ -18,9 +18,6 @@ def missing_sizes(sizes: Collection[int]) -> str:
 
     PRL plots its primitives over "commonly used" batch sizes (6.2), and names the ends of its range only in 6.3. Sizes
     that do not reach both ends show nothing of what changes between them.
-
-    Args:
-        sizes: the batch sizes that every compared device has.
     """
     missing = device_times.missing_sizes(sizes, SMALL, LARGE)
     return f"on every device {missing}" if missing else ""

@@ -81,10 +81,6 @@ def measure(
 ) -> Sequence[Row]:
     """Time trainings with PRL's runtime, and without each part of it, in the same interleaved rounds.
 
-    Args:
-        budget_s: seconds after which no further round begins, once there are enough rounds for a verdict.
-        rounds: most rounds; a turn is one iteration.
-
     Returns:
         One row per part: throughput with it over that without it, with a verdict in the details.
     """

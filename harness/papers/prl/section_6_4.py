@@ -57,10 +57,6 @@ def _over_seeds(title: str, pairs: Sequence[tuple[Any, Any]]) -> Number:
 
     It has an interval only if it can tell re-allocation from noise: with enough pairs, each of two runs of which one
     followed the other.
-
-    Args:
-        title: name of the gain, in words.
-        pairs: for each seed the rows of the run with re-allocation and of that without.
     """
     numbers = [number(row, "run") for pair in pairs for row in pair]
     ratios = [moved.value / fixed.value for moved, fixed in pairs]

@@ -58,13 +58,6 @@ def _over_both(
     """Return the finding on whether throughput is higher than both libraries' on each of PRL's three benchmarks.
 
     One comparison can refute the statement; only all of them can show it. Other workloads are listed and not judged.
-
-    Args:
-        frame: the stored measurements that the gains are from.
-        found: the gains over the libraries.
-        holds: the outcome if all benchmarks were compared with both libraries, and are faster.
-        said: text that follows the counts.
-        needs: what is missing if no benchmark was compared.
     """
     ours, judged = tuple(gain.ratio for gain in found), _on_benchmarks(frame, found)
     if not judged:

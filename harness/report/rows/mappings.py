@@ -82,11 +82,7 @@ class HeatMap:
     slower: frozenset[tuple[str, int]] = frozenset()
 
     def contenders(self, batch_size: int) -> set[str]:
-        """Return the mappings that were not dropped as clearly slower; all of them if every one was.
-
-        Args:
-            batch_size: the column.
-        """
+        """Return the mappings that were not dropped as clearly slower; all of them if every one was."""
         ran = {mapping for mapping, size in self.achieved if size == batch_size}
         return {mapping for mapping in ran if (mapping, batch_size) not in self.slower} or ran
 
@@ -94,9 +90,6 @@ class HeatMap:
         """Return the contender with the highest throughput at a batch size, as text such as "torch-native-cpu".
 
         A mapping that was dropped was timed in the early rounds alone, in which all may have been faster.
-
-        Args:
-            batch_size: the column.
         """
         return max(
             sorted(self.contenders(batch_size)), key=lambda mapping: self.achieved[mapping, batch_size].value
