@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from placerl.harness.core.provenance import Provenance, weakest
+from placerl.harness.papers import charts
 from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.number import Number, merge_rows
 from placerl.harness.store.cell import Cell
@@ -87,6 +88,11 @@ def unless_suspect(finding: Finding) -> Finding:
     )
 
 
+def decided(shown: object, refuted: object) -> Outcome:
+    """Return "reproduced in kind" if a statement is shown, else whether it is refuted or undecided."""
+    return Outcome.IN_KIND if shown else Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT
+
+
 def by_a_model(agrees: bool, ours: tuple[Number, ...], said: str, *, unknown: str) -> Finding:
     """Return a finding from counting or a formula: it can agree, but neither reproduce nor refute a statement.
 
@@ -115,6 +121,7 @@ class Claim:
         needs: what judging needs, as text.
         reads: cells (pieces of the plan) besides its own (`cells`) whose measurements are judged, as beginnings of the
             cells' keys ("profile"); `*` matches anything ("compare/*/sb3").
+        measured_by: functions that return the cells of a tier that measure what is judged.
         commands: commands that measure what judging needs, if that is not `placerl reproduce --only KEY`.
         everywhere: whether the measurements of all machines of a store are judged instead of those of one.
         assumptions: turn `judge` into a check under two assumptions, where the paper does not state which one holds,
@@ -128,21 +135,26 @@ class Claim:
     published: tuple[Number, ...] = ()
     needs: str = "nothing"
     reads: tuple[str, ...] = ()
+    measured_by: tuple[Callable[[TierLimits], list[Cell]], ...] = ()
     commands: tuple[str, ...] = ()
     everywhere: bool = False
     assumptions: tuple[Callable[[Check], Check], ...] = ()
 
     def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cells (pieces of the plan) that measure what is judged; several claims may return the same ones."""
-        return []
+        """Return the cells (pieces of the plan) that measure what is judged; claims may share some."""
+        return [cell for cells in self.measured_by for cell in cells(tier)]
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         """Compute the finding from stored measurements; "not run" if this project cannot measure what it needs yet."""
         return Finding(Outcome.NOT_RUN, needs=self.needs)
 
+    def panels(self, frame: pd.DataFrame) -> charts.Panels:
+        """Return what the figure in the paper's own axes shows, from top to bottom; nothing if there is no figure."""
+        return ()
+
     def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        """Draw the figure in the paper's own axes, shown on the claim's page; None if measurements are not sufficient."""
-        return None
+        """Draw the figure in the paper's own axes, shown on the claim's page; None if measurements do not suffice."""
+        return charts.chart(*self.panels(frame))
 
     @property
     def paper(self) -> str:
@@ -152,7 +164,7 @@ class Claim:
     @property
     def is_measured(self) -> bool:
         """Return whether measurements are judged, or only what follows from formulas and counts."""
-        return bool(self.reads) or type(self).cells is not Claim.cells
+        return bool(self.reads or self.measured_by) or type(self).cells is not Claim.cells
 
     def needs_cells(self, keys: Iterable[str], tier: TierLimits) -> set[str]:
         """Return which cells (pieces of the plan) hold measurements that are judged."""

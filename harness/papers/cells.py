@@ -4,7 +4,8 @@ A cell is a piece of the plan whose rows are measured and stored together. A cla
 (`Claim.cells`); the plan collects those of all claims.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Protocol
 
 from placerl.harness.core.progress import Report
@@ -40,6 +41,31 @@ def claim_cell(
         measure: does the work and returns the measurements, with `suite="claim"`.
     """
     return Cell(f"claim/{key}", estimate_s, lambda run, report: measure(report), provenance=provenance)
+
+
+def experiment_cells(
+    key: str,
+    measure: Callable[..., Sequence[Row]],
+    tiers: Collection[str] = (),
+    estimate_s: float | None = None,
+    provenance: Provenance = Provenance.MEASURED,
+) -> Callable[[TierLimits], list[Cell]]:
+    """Return a function that returns the only cell of an experiment in a tier, as `Claim.measured_by` holds.
+
+    Args:
+        measure: does the work; called with a progress callback, and before it with the tier's budget, seconds, if
+            `estimate_s` is None.
+        tiers: names of the tiers that have the cell; empty for all.
+    """
+
+    def cells(tier: TierLimits) -> list[Cell]:
+        if tiers and tier.name not in tiers:
+            return []
+        if estimate_s is None:
+            return [claim_cell(key, tier.experiment_s, partial(measure, tier.experiment_s), provenance)]
+        return [claim_cell(key, estimate_s, measure, provenance)]
+
+    return cells
 
 
 def row_cell(key: str, estimate_s: float, measure: Callable[[Report], Row]) -> Cell:

@@ -71,6 +71,9 @@ class Panel:
     published_y: Sequence[tuple[str, float, float]] = ()
 
 
+Panels = Iterable[Panel]
+
+
 def line(label: str, found: Iterable[tuple[Place, Number]], *, joined: bool = True) -> Line:
     """Return a series of points for a chart, with its label in the legend.
 

@@ -19,7 +19,7 @@ import pandas as pd
 
 from placerl.harness.papers.assumptions import both_numbers, both_outcomes, sentences_of_its_own
 from placerl.harness.papers.base import SHOWN_HERE, Check, Finding, Outcome
-from placerl.harness.papers.number import Number, format_value
+from placerl.harness.papers.number import Number, format_value, scaled
 from placerl.primitives.fpga.tools import placed
 
 CLOCK = "clock_mhz"
@@ -182,29 +182,7 @@ def times_as_fast(number: Number, assumed_mhz: float) -> tuple[Number, Number]:
         The number at the assumed frequency, and at that of the slowest block that was placed and routed
         (`placed_clock`).
     """
-    return _pair(number, assumed_mhz, placed_clock().mhz / assumed_mhz)
-
-
-def times_as_long(number: Number, assumed_mhz: float) -> tuple[Number, Number]:
-    """Return a number that is inversely proportional to the clock frequency, such as seconds, at two frequencies.
-
-    Args:
-        assumed_mhz: the assumed frequency, MHz.
-
-    Returns:
-        The number at the assumed frequency, and at that of the slowest block that was placed and routed
-        (`placed_clock`).
-    """
-    return _pair(number, assumed_mhz, assumed_mhz / placed_clock().mhz)
-
-
-def _pair(number: Number, assumed_mhz: float, factor: float) -> tuple[Number, Number]:
-    other = replace(
-        number,
-        value=number.value * factor,
-        low=None if number.low is None else number.low * factor,
-        high=None if number.high is None else number.high * factor,
-    )
+    other = scaled(number, placed_clock().mhz / assumed_mhz)
     return _at(number, _mhz(assumed_mhz)), _at(other, _mhz(placed_clock().mhz))
 
 

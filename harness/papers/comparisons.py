@@ -50,11 +50,7 @@ def _verdict(row: Any) -> str:
 
 
 def gains_on_gpu(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
-    """Return this project's gains over other libraries where both used a CUDA device.
-
-    Returns:
-        One gain (ratio of throughputs, with a verdict) per library, workload and batch size.
-    """
+    """Return this project's gains over other libraries where both used a CUDA device."""
     rows = records(select(frame, suite=Suite.COMPARE, quantity=RATIO))
     # That this project's mapping names the device says nothing of the other library.
     there = {int(row.Index) for row in rows if row.device.startswith(CUDA)}
@@ -62,11 +58,7 @@ def gains_on_gpu(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
 
 
 def gains(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
-    """Return this project's throughput over that of other libraries.
-
-    Returns:
-        One gain (ratio of throughputs, with a verdict) per library, workload and batch size.
-    """
+    """Return this project's throughput over that of other libraries."""
     rows = select(frame, suite=Suite.COMPARE, quantity=RATIO)
     return tuple(
         Gain(

@@ -48,11 +48,7 @@ def commands(workload: str, *batch_sizes: int) -> tuple[str, ...]:
 
 
 def reads(workload: str, *, timed: bool = True) -> tuple[str, ...]:
-    """Return the keys of the cells (pieces of the plan) that profile a workload's primitives.
-
-    Returns:
-        Beginnings of keys, such as "profile/hopper-ddpg", as `Claim.reads` takes them.
-    """
+    """Return the keys of the cells (pieces of the plan) that profile a workload's primitives."""
     simulated = f"{simulated_profile.CELL}/{workload}"
     return (f"profile/{workload}", simulated) if timed else (simulated,)
 

@@ -1,6 +1,6 @@
 """Declares experiments, whose rows show whether claims hold, makes their rows, and reads these."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any, Self
 
@@ -100,11 +100,16 @@ class Experiment(str):
         row = timing.measurement(ClaimRow, **self._fields(columns), **more)
         return self._checked(replace(row, timed=replace(row.timed, conditions=conditions())))
 
-    def read(self, stored: Mapping[str, Any] | None) -> Any:
-        """Return the columns of a stored row without what is not declared; a row of an earlier version may lack some.
+    def read(self, stored: Any) -> Any:
+        """Return the columns of a row without what is not declared; a row of an earlier version may lack some.
 
         These are then None, or have their default.
+
+        Args:
+            stored: the row's parameters by name, or None; columns that were read are returned unchanged.
         """
+        if isinstance(stored, self.columns):
+            return stored
         defaults = {one.name: None if one.default is MISSING else one.default for one in fields(self.columns)}
         return self.columns(**{name: (stored or {}).get(name, default) for name, default in defaults.items()})
 

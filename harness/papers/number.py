@@ -78,9 +78,6 @@ class Number:
 def from_text(*keys: str) -> tuple[Number, ...]:
     """Return numbers that the papers print in their text.
 
-    Returns:
-        The numbers in the order of the keys, with provenance "published".
-
     Raises:
         KeyError: a number is not transcribed.
     """
@@ -203,18 +200,8 @@ def shortfall(quantity: str, a: Number, b: Number) -> Number:
     """
     kept = ratio(quantity, a, b)
     low, high = (None if bound is None else 100 * (1 - bound) for bound in (kept.high, kept.low))
-    source = f"1 - {kept.source}"
-    return Number(
-        quantity,
-        100 * (1 - kept.value),
-        "%",
-        kept.provenance,
-        source,
-        low,
-        high,
-        kept.rows,
-        suspect=kept.suspect,
-    )
+    value, source = 100 * (1 - kept.value), f"1 - {kept.source}"
+    return replace(kept, value=value, unit="%", source=source, low=low, high=high)
 
 
 def merge_rows(numbers: Iterable[Number]) -> tuple[int, ...]:

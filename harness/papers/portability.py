@@ -4,16 +4,16 @@ It is the harmonic mean over machines of the best throughput that each machine r
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.core.suites import Suite
-from placerl.harness.mapping.metrics import experiences_per_s, portability
+from placerl.harness.mapping.metrics import portability
 from placerl.harness.papers.evidence import number, records, select
-from placerl.harness.papers.number import Number, merge_rows
+from placerl.harness.papers.number import Number, merge_rows, scaled
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,6 @@ def beside_baselines(everywhere: pd.DataFrame) -> Iterator[BesideBaseline]:
     Args:
         everywhere: the last measurements of every machine, one per row (`harness.papers.evidence.last_attempts` of any
             code).
-
-    Yields:
-        One comparison per workload, batch size and library that at least two machines have run.
     """
     rows = select(everywhere, suite=Suite.COMPARE, primitive="training", quantity="gradient_steps_per_s")
     best: dict[tuple[str, int, str], dict[str, dict[str, Number]]] = {}
@@ -65,11 +62,7 @@ def beside_baselines(everywhere: pd.DataFrame) -> Iterator[BesideBaseline]:
 
 def experiences(row: Any) -> Number:
     """Return experiences per second: the stored gradient steps per second times the batch size."""
-    steps, size = number(row, "experiences a second"), int(row.batch_size)
-    low, high = (
-        None if bound is None else experiences_per_s(bound, size) for bound in (steps.low, steps.high)
-    )
-    return replace(steps, value=experiences_per_s(steps.value, size), low=low, high=high)
+    return scaled(number(row, "experiences a second"), int(row.batch_size))
 
 
 def harmonic_mean(best: Sequence[Number | None]) -> Number:

@@ -11,7 +11,7 @@ Agarwal et al. 2021). Its share is its gain over the first twentieth of training
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -26,11 +26,11 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import HowTimed, Row
 from placerl.harness.loop.schedule import Schedule
-from placerl.harness.mapping import Mapping
+from placerl.harness.mapping import Mapping as Placement
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.statistics import FEWEST_SAMPLES
 from placerl.harness.papers import charts
-from placerl.harness.papers.cells import row_cell
+from placerl.harness.papers.cells import TierLimits, row_cell
 from placerl.harness.papers.charts import Panel
 from placerl.harness.papers.evidence import rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
@@ -129,7 +129,7 @@ def train(
     item = workloads.load(name)
     if experiment.actors is not None:
         item = workloads.override(item, "training.actors", experiment.actors, curve.name)
-    resolved = resolve(Schedule(**curve.options), item, Mapping.parse(experiment.mapping))
+    resolved = resolve(Schedule(**curve.options), item, Placement.parse(experiment.mapping))
     training = Training(resolved, seed=seed)
     returns: list[list[float]] = []
     environment_steps: list[int] = []
@@ -167,7 +167,7 @@ def train(
     return row(value=float(np.mean(last)), samples=last)
 
 
-def cells(tasks: Iterable[RelaxedTask]) -> list[Cell]:
+def cells(tasks: Mapping[str, Iterable[RelaxedTask]], tier: TierLimits) -> list[Cell]:
     """Return the cells (pieces of the plan) that train, one per training run.
 
     They are ordered by task, then by seed, then by variant of the training loop.
@@ -178,7 +178,7 @@ def cells(tasks: Iterable[RelaxedTask]) -> list[Cell]:
             task.gradient_steps * task.step_s,
             partial(train, task.workload, task.gradient_steps, task.experiment, curve, seed),
         )
-        for task in tasks
+        for task in tasks.get(tier.name, ())
         for seed in workloads.load(task.workload).training.seeds
         for curve in task.experiment.curves
     ]

@@ -233,9 +233,6 @@ def write(store: Path, folder: Path, formats: Sequence[str] = ("csv", "parquet")
         formats: "csv" and "parquet", which hold every number, "markdown" and "latex", which hold a readable
             selection.
 
-    Returns:
-        The paths of the files, in the order in which they were written.
-
     Raises:
         UserError: the store does not exist, the folder cannot be written, or a format is none of these four.
     """

@@ -180,9 +180,6 @@ def in_readme(text: str, made: str) -> str:
 def write(name: str, root: Path = ROOT, *, page_alone: bool = False) -> list[Path]:
     """Write the table, the picture and the page of verdicts of a committed reference run, and the notes on the papers.
 
-    Returns:
-        The paths of the written files.
-
     Raises:
         UserError: there is no such reference, it is damaged, or a file cannot be written.
     """

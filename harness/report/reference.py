@@ -56,9 +56,6 @@ def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
     Args:
         folder: output folder; created if it does not exist.
 
-    Returns:
-        The paths of the two files.
-
     Raises:
         UserError: the store does not exist or holds no run, the name is not allowed, or the folder cannot be written.
     """

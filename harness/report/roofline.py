@@ -15,7 +15,7 @@ import pandas as pd
 from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.core.suites import Suite
 from placerl.harness.papers.evidence import number, records, select
-from placerl.harness.papers.number import Number, merge_rows, ratio
+from placerl.harness.papers.number import Number, merge_rows, ratio, scaled
 from placerl.harness.profile import machine_peaks as measured_roofs
 from placerl.harness.profile import simulated
 from placerl.harness.report.rows.primitives import PEAK, DeviceRoof, RooflinePoint
@@ -120,7 +120,7 @@ def _point(row: Any, work: dict[str, int], roofs: Sequence[DeviceRoof], caches_a
     roof, by = _roof(intensity, serving(roofs, work["footprint_bytes"], caches_alone), roofs)
     share = None
     if roof:
-        share = _percent(ratio("share of the roof", achieved, roof))
+        share = scaled(ratio("share of the roof", achieved, roof), 100, "%")
     status = by.status if by and row.status == "ok" else row.status
     return RooflinePoint(
         row.workload,
@@ -176,20 +176,14 @@ def _roof(
     if memory.rate.value * intensity.value >= peak.rate.value:
         return peak.rate, peak
     rate, factor = memory.rate, intensity.value
-    low, high = (None if bound is None else factor * bound for bound in (rate.low, rate.high))
-    return (
-        Number(
-            "roof",
-            factor * rate.value,
-            peak.rate.unit,
-            weakest(rate.provenance, intensity.provenance),
-            "bandwidth x intensity",
-            low,
-            high,
-            merge_rows([rate]),
-        ),
-        memory,
+    roof = replace(
+        scaled(rate, factor, peak.rate.unit),
+        quantity="roof",
+        provenance=weakest(rate.provenance, intensity.provenance),
+        source="bandwidth x intensity",
+        rows=merge_rows([rate]),
     )
+    return roof, memory
 
 
 def serving(
@@ -207,11 +201,4 @@ def serving(
     return next(
         (r for r in memories if r.footprint_bytes is None or r.footprint_bytes >= footprint_bytes),
         memories[-1] if memories and not caches_alone else None,
-    )
-
-
-def _percent(share: Number) -> Number:
-    low, high = (None if bound is None else 100 * bound for bound in (share.low, share.high))
-    return Number(
-        share.quantity, 100 * share.value, "%", share.provenance, share.source, low, high, share.rows
     )

@@ -22,9 +22,6 @@ def write(store: Path, folder: Path, references: Path | None = None) -> tuple[Pa
         folder: output folder; created if it does not exist.
         references: folder of reference runs; if it is given, one more page shows what changed since one of them.
 
-    Returns:
-        The main page's path, and its contents.
-
     Raises:
         UserError: the store does not exist, a reference is damaged, no other run than this one is a reference, or the
             folder cannot be written.

@@ -66,9 +66,6 @@ def published(names: Collection[str]) -> Iterator[dict[str, object]]:
     """Yield the tables of the platforms that papers publish, modelled from their numbers or published as times.
 
     A platform without the numbers that a workload needs has no table of it.
-
-    Yields:
-        Tables as those of `tables`.
     """
     for platform in map(platforms.load, platforms.names()[1:]):
         for name in names:

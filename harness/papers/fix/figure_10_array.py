@@ -19,7 +19,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers.assumptions import both_outcomes, sentences_of_its_own
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.cells import TierLimits, experiment_cells
 from placerl.harness.papers.clocks import placed_clock, times_as_fast
 from placerl.harness.papers.evidence import number, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
@@ -27,7 +27,6 @@ from placerl.harness.papers.fix.throughput import BATCH_SIZES, WORKLOAD
 from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.number import Number, from_cell, from_text, ratio
 from placerl.harness.profile import simulated
-from placerl.harness.store.cell import Cell
 from placerl.primitives.fpga.cycles import fixar, networks
 from placerl.primitives.fpga.cycles.fixar_dataflows import ELEMENTS
 from placerl.primitives.learner.fpga import fpga_backend
@@ -123,9 +122,8 @@ def cycle_requests(tier: TierLimits) -> Iterator[tuple[str, Callable[[], object]
     yield "FIX-F10", partial(measure, silent)
 
 
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that counts the cycles of FIX's accelerator over the batch size."""
-    return [claim_cell(EXPERIMENT, COUNT_S, measure, Provenance.SIMULATED)]
+cells = experiment_cells(EXPERIMENT, measure, estimate_s=COUNT_S, provenance=Provenance.SIMULATED)
+"""The cell that counts the cycles of FIX's accelerator over the batch size."""
 
 
 def array_rows(frame: pd.DataFrame) -> dict[str, dict[int, Any]]:
@@ -239,9 +237,7 @@ class HalfPrecisionDoubles(Claim):
     key, place, position = "FIX-V-C", "V-C", 14
     statement = "16-bit activations double the throughput of the array, through its configurable multipliers"
     needs = NEEDS_ARRAY
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        return cells(tier)
+    measured_by = (cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = array_rows(frame)

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,17 +11,12 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.measure.statistics import FEWEST_SAMPLES
 from placerl.harness.papers import charts, published
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits
-from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.charts import Panel, Panels
 from placerl.harness.papers.evidence import rows_of
 from placerl.harness.papers.fix import training
 from placerl.harness.papers.fix.training import DYNAMIC, FIXED_16, FIXED_32, FLOAT
 from placerl.harness.papers.number import Number, from_cell, from_text
 from placerl.harness.papers.relaxed_training import share_of_gain
-from placerl.harness.store.cell import Cell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _FIGURE, _LEVEL = "fix_figure_7", "mean of evaluations 150 to 200"
 _EVALUATIONS = 200  # evaluations per run in the paper
@@ -234,9 +229,7 @@ class DelayKeepsReward(Claim):
     statement = "16-bit activations after a delay reach the reward of 32 bits; 16 bits from the start do not"
     published = (*from_text("FIX.reward_level"), *published_levels())
     needs = "training runs in floats and in fixed point (claim/FIX-F7)"
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        return training.cells(tier)
+    measured_by = (training.cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         workloads = _runs(frame)
@@ -251,7 +244,7 @@ class DelayKeepsReward(Claim):
                 return Finding(outcome, tuple(ours), " ".join(words))
         return Finding(Outcome.REPRODUCED, tuple(ours), " ".join(words))
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+    def panels(self, frame: pd.DataFrame) -> Panels:
         panels = []
         for name, runs in _runs(frame).items():
             lines = [charts.line(curve, _learning_curve(runs[curve])) for curve in CURVES]
@@ -260,7 +253,7 @@ class DelayKeepsReward(Claim):
             steps = next(iter(runs[FLOAT].values())).parameters.steps
             title = f"{name}, {steps:,} steps"
             panels.append(Panel("share of the run (%)", "mean return of an evaluation", lines, title))
-        return charts.chart(*panels)
+        return panels
 
 
 class DelayMakesUpForHalf(Claim):
@@ -277,9 +270,7 @@ class DelayMakesUpForHalf(Claim):
         "and fraction bits is given)"
     )
     needs = "training runs with other delays and formats (claim/FIX-F7-sweep)"
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        return training.sweep_cells(tier)
+    measured_by = (training.sweep_cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         task = training.SWEPT

@@ -6,15 +6,14 @@ A step is one environment step with one gradient step; the platform is a host wi
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits
-from placerl.harness.papers.charts import Line, Panel
+from placerl.harness.papers.charts import Line, Panel, Panels
 from placerl.harness.papers.clocks import at_both_clocks
 from placerl.harness.papers.evidence import number, rows_of
 from placerl.harness.papers.fix import figure_10_array, throughput
@@ -27,10 +26,6 @@ from placerl.harness.papers.fix.figure_10_array import (
 )
 from placerl.harness.papers.fix.training import DYNAMIC
 from placerl.harness.papers.number import Number, from_cell, from_text, ratio, scaled
-from placerl.harness.store.cell import Cell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ACCELERATOR = "the fixed-point accelerator on an FPGA"
 NEEDS_STEPS = "training steps over batch sizes (claim/FIX-F8)"
@@ -180,8 +175,8 @@ def _change(before: Number, after: Number) -> Number:
     return ratio(f"{after.quantity} over that of the smallest batch size", after, before)
 
 
-def draw_platform(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the samples per second of a whole step over the batch size (FIX Fig. 8, HalfCheetah).
+def platform_panels(frame: pd.DataFrame) -> Panels:
+    """Return the samples per second of a whole step over the batch size (FIX Fig. 8, HalfCheetah).
 
     A step is one environment step with one gradient step.
     """
@@ -191,11 +186,11 @@ def draw_platform(frame: pd.DataFrame) -> "Figure | None":
     for column in ("FIXAR", "CPU-GPU"):
         bars = [(size, from_cell("fix_figure_8", _row(size), column)) for size in throughput.BATCH_SIZES]
         lines.append(charts.line(column, bars))
-    return charts.chart(Panel("batch size", "inferences (IPS)", lines, log_x=True, log_y=True))
+    return [Panel("batch size", "inferences (IPS)", lines, log_x=True, log_y=True)]
 
 
-def draw_accelerator(frame: pd.DataFrame) -> "Figure | None":
-    """Draw the samples per second of a gradient step alone over the batch size (FIX Fig. 10, HalfCheetah)."""
+def accelerator_panels(frame: pd.DataFrame) -> Panels:
+    """Return the samples per second of a gradient step alone over the batch size (FIX Fig. 10, HalfCheetah)."""
     lines = _side_lines(frame, "learner_inferences_per_s", "this processor")
     for name, rows in array_rows(frame).items():
         lines.append(charts.line(name, [(size, number(row, name)) for size, row in sorted(rows.items())]))
@@ -205,7 +200,7 @@ def draw_accelerator(frame: pd.DataFrame) -> "Figure | None":
             for size in throughput.BATCH_SIZES
         ]
         lines.append(charts.line(column, cells))
-    return charts.chart(Panel("batch size", "inferences (IPS)", lines, log_x=True, log_y=True))
+    return [Panel("batch size", "inferences (IPS)", lines, log_x=True, log_y=True)]
 
 
 def _side_lines(frame: pd.DataFrame, quantity: str, where: str) -> list[Line]:
@@ -233,8 +228,7 @@ SHARES = tuple(
 class _StepsAndArray(Claim):
     """What the claims on the platform share: steps timed here, and the rates of the simulated accelerator."""
 
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        return [*throughput.cells(tier), *figure_10_array.cells(tier)]
+    measured_by = (throughput.cells, figure_10_array.cells)
 
 
 class PlatformOverBatch(_StepsAndArray):
@@ -256,8 +250,8 @@ class PlatformOverBatch(_StepsAndArray):
         joined = (rate for bits in BACKENDS for rate in _joined(frame, bits).values())
         return Finding(Outcome.NOT_RUN, (*ours, *joined), needs=NEEDS_GPU_STEPS)
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        return draw_platform(frame)
+    def panels(self, frame: pd.DataFrame) -> Panels:
+        return platform_panels(frame)
 
 
 class AcceleratorBecomesBottleneck(_StepsAndArray):
@@ -276,8 +270,8 @@ class AcceleratorBecomesBottleneck(_StepsAndArray):
     def judge(self, frame: pd.DataFrame) -> Finding:
         return in_both_modes(frame, _joined_platform)
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        return draw_platform(frame)
+    def panels(self, frame: pd.DataFrame) -> Panels:
+        return platform_panels(frame)
 
 
 class EnvironmentTimeIsConstant(Claim):
@@ -294,9 +288,7 @@ class EnvironmentTimeIsConstant(Claim):
     )
     published = (*from_text("FIX.environment_time"), *SHARES)
     needs = NEEDS_STEPS
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        return throughput.cells(tier)
+    measured_by = (throughput.cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in throughput.TERMS}
@@ -342,7 +334,7 @@ class EnvironmentTimeIsConstant(Claim):
             return Finding(Outcome.IN_KIND, numbers, explanation)
         return Finding(Outcome.NO_VERDICT, numbers, explanation)
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+    def panels(self, frame: pd.DataFrame) -> Panels:
         lines = []
         for term in throughput.TERMS:
             rows = sorted(_steps(frame, f"{term}_time").get(DYNAMIC, {}).items())
@@ -353,7 +345,7 @@ class EnvironmentTimeIsConstant(Claim):
                 for size in throughput.BATCH_SIZES
             ]
             lines.append(charts.line(part, [(size, scaled(cell, 1e-3, "s")) for size, cell in cells]))
-        return charts.chart(Panel("batch size", "time of a step's part (s)", lines, log_x=True, log_y=True))
+        return [Panel("batch size", "time of a step's part (s)", lines, log_x=True, log_y=True)]
 
 
 class AcceleratorAgainstGpu(_StepsAndArray):
@@ -381,8 +373,8 @@ class AcceleratorAgainstGpu(_StepsAndArray):
             lacking.insert(0, ACCELERATOR)
         return Finding(Outcome.NOT_RUN, (*ours, *simulated), needs=", ".join(lacking))
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        return draw_accelerator(frame)
+    def panels(self, frame: pd.DataFrame) -> Panels:
+        return accelerator_panels(frame)
 
 
 class RateIsConstant(Claim):
@@ -397,15 +389,13 @@ class RateIsConstant(Claim):
     statement = "The accelerator's throughput is the same at every batch size"
     published = from_text("FIX.accelerator_ips", "FIX.utilisation")
     needs = NEEDS_ARRAY
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        return figure_10_array.cells(tier)
+    measured_by = (figure_10_array.cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         return in_both_modes(frame, figure_10_array.constant_rate)
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        return draw_accelerator(frame)
+    def panels(self, frame: pd.DataFrame) -> Panels:
+        return accelerator_panels(frame)
 
 
 class NormalisedPeaks(_StepsAndArray):

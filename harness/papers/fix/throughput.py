@@ -15,11 +15,10 @@ from placerl.harness import workloads
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
 from placerl.harness.measure.turns import Rounds, in_rounds
-from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.cells import experiment_cells
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.fix.training import DYNAMIC, FIXED_32, FLOAT, described, make_learner, training_of
 from placerl.harness.runtime.training import Training
-from placerl.harness.store.cell import Cell
 from placerl.harness.workloads import Workload
 from placerl.primitives.quantization import precision
 from placerl.primitives.quantization.precision import Precision
@@ -154,8 +153,5 @@ def _rows(side: _Side, steps: Sequence[_Step], batch_size: int) -> Sequence[Row]
     ]
 
 
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times training steps; none in a tier that a command made itself."""
-    if tier.name not in TIERS:
-        return []
-    return [claim_cell(EXPERIMENT, tier.experiment_s, partial(measure, tier.experiment_s))]
+cells = experiment_cells(EXPERIMENT, measure, TIERS)
+"""The cell that times training steps; none in a tier that a command made itself."""

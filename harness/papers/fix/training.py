@@ -290,9 +290,6 @@ def sweep(task: FixedPointTask) -> dict[str, Precision]:
 
     Args:
         task: the workload and the length of a training; delays are shares of this length.
-
-    Returns:
-        The precisions by name, such as "fixed 32".
     """
     base = precision.fixed_32()
     tried: dict[str, Precision] = {FIXED_32: base, FIXED_16: precision.fixed_16()}

@@ -17,14 +17,13 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.cells import experiment_cells
 from placerl.harness.papers.evidence import Paired, number, paired, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.map.printed_tree import Fixes, PrintedSumTree, device, device_names
 from placerl.harness.papers.number import Number
 from placerl.harness.papers.tree_layouts import check, priorities
-from placerl.harness.store.cell import Cell
 from placerl.primitives.device import Device
 from placerl.primitives.sum_tree import SumTree
 from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
@@ -99,9 +98,6 @@ def error_rows(name: str, made: Device) -> Iterator[Row]:
 
     The forms are the algorithm as printed and with each combination of corrections (`FORMS`). Each is tried with a
     batch of distinct indices, and with one in which every index occurs eight times.
-
-    Yields:
-        One measurement of a relative error per form, batch and kind of node, "leaf" or "root".
     """
     rng = np.random.default_rng(0)
     batches = {
@@ -168,9 +164,6 @@ def cases(devices: tuple[str, ...], capacity: int) -> dict[Side, Case[SumTree]]:
     """Return the cases (what the timing protocol sets up, checks and calls) of all configurations to time.
 
     A call is an update from arrays on the host; it ends when the device has finished.
-
-    Returns:
-        The case of each configuration (device, form of the update, fanout and batch size).
     """
 
     @cache
@@ -267,14 +260,7 @@ def _gains(frame: pd.DataFrame, name: str) -> tuple[list[Paired], list[Paired]]:
 class _OfAlgorithm2(Claim):
     """What the claims on Algorithm 2 share."""
 
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cell (a piece of the plan) that checks and times MAP's Algorithm 2.
-
-        The quick tier has none, because it has no time left.
-        """
-        if tier.name not in TIERS:
-            return []
-        return [claim_cell("MAP-A2", tier.experiment_s, partial(measured, tier.experiment_s))]
+    measured_by = (experiment_cells("MAP-A2", measured, TIERS),)
 
 
 class UpdateLeavesSumsRight(_OfAlgorithm2):

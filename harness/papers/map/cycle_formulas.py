@@ -16,12 +16,11 @@ import pandas as pd
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
-from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.base import Claim, Finding, Outcome, decided
+from placerl.harness.papers.cells import TierLimits, experiment_cells
 from placerl.harness.papers.evidence import number, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.number import Number, format_value, from_text
-from placerl.harness.store.cell import Cell
 from placerl.primitives.sum_tree.levels import levels_of
 
 if TYPE_CHECKING:
@@ -173,9 +172,7 @@ def _judged(frame: pd.DataFrame, part: str, design_of: Callable[[Any], str]) -> 
     ours = (*errors, *cycles)
     if near == len(errors):
         return Finding(Outcome.REPRODUCED, ours, said)
-    if not wrong:
-        return Finding(Outcome.IN_KIND, ours, said)
-    return Finding(Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT, ours, said)
+    return Finding(decided(not wrong, refuted), ours, said)
 
 
 def _error_without_waits(row: Any) -> float:
@@ -211,12 +208,7 @@ class _OfFormulas(Claim):
     """What the claims on both formulas share."""
 
     needs = NEEDS
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cell (a piece of the plan) that counts the cycles of MAP's designs; none in the quick tier."""
-        if tier.name not in TIERS:
-            return []
-        return [claim_cell("MAP-VI-A2", ESTIMATE_S, simulated, Provenance.SIMULATED)]
+    measured_by = (experiment_cells("MAP-VI-A2", simulated, TIERS, ESTIMATE_S, Provenance.SIMULATED),)
 
 
 class ReplayCyclesFormula(_OfFormulas):

@@ -1,15 +1,15 @@
 """Compares the reward of training with batches sampled ahead with that of the strict loop (MAP VII-B, Fig. 10)."""
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 import numpy.typing as npt
 import pandas as pd
 
 from placerl.harness.compare.learning import interquartile_mean
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.papers import charts, relaxed_training
+from placerl.harness.papers import relaxed_training
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits
+from placerl.harness.papers.charts import Panels
 from placerl.harness.papers.experiments import Experiment
 from placerl.harness.papers.number import Number, from_text
 from placerl.harness.papers.relaxed_training import (
@@ -24,10 +24,6 @@ from placerl.harness.papers.relaxed_training import (
     seeds_to_tell,
     shares,
 )
-from placerl.harness.store.cell import Cell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 VISIBLE_AT = "hopper-ddpg"
 """The only workload in which MAP sees a loss of reward with D = 200, batches that are sampled ahead."""
@@ -85,9 +81,7 @@ class SamplingAheadCostsNoReward(Claim):
     statement = "50 pre-sampled batches cost no reward; 200 visibly do on Hopper"
     published = from_text("MAP.presampled_batches_chosen", "MAP.presampled_batches_visible", "MAP.seeds")
     needs = "learning curves of 5 seeds for each number of pre-sampled batches (claim/MAP-F10)"
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        return relaxed_training.cells(TASKS.get(tier.name, ()))
+    measured_by = (partial(relaxed_training.cells, TASKS),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         workloads = runs_of(frame, PRESAMPLED)
@@ -125,5 +119,5 @@ class SamplingAheadCostsNoReward(Claim):
             words.append(f"Not trained: {', '.join(missing)}.")
         return Finding(_outcome(holds, set(workloads)), tuple(ours), " ".join(words))
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        return charts.chart(*relaxed_training.panels(frame, PRESAMPLED))
+    def panels(self, frame: pd.DataFrame) -> Panels:
+        return relaxed_training.panels(frame, PRESAMPLED)

@@ -1,11 +1,10 @@
 """Compares the time of gradient steps on CPU, GPU and FPGA over the batch size (MAP VII-C, Fig. 11)."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
-from placerl.harness.papers import charts, device_times
+from placerl.harness.papers import device_times
 from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.charts import Panels
 from placerl.harness.papers.clocks import at_both_clocks
 from placerl.harness.papers.device_order import ordered
 from placerl.harness.papers.device_times import (
@@ -21,9 +20,6 @@ from placerl.harness.papers.device_times import (
 )
 from placerl.harness.papers.number import from_text
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 class _OverBatches(Claim):
     """What the claims on the figure share: the times of a workload's gradient step over the batch size."""
@@ -32,13 +28,11 @@ class _OverBatches(Claim):
     needs = FPGA_AND_GPU
     assumptions = (at_both_clocks,)
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+    def panels(self, frame: pd.DataFrame) -> Panels:
         below, above = (number.value for number in self.published) if self.published else (0.0, 0.0)
         published = [("the FPGA is fastest below (published)", below), ("the GPU above (published)", above)]
         rows = learner_times(frame, self.workload)
-        return charts.chart(
-            panel(rows, f"{self.workload}: gradient step", published if self.published else ())
-        )
+        return [panel(rows, f"{self.workload}: gradient step", published if self.published else ())]
 
 
 class _CrossesOver(_OverBatches):

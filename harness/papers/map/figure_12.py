@@ -2,13 +2,13 @@
 
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from placerl.harness.core.provenance import weakest
-from placerl.harness.papers import charts, device_times
+from placerl.harness.papers import device_times
 from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.charts import Panels
 from placerl.harness.papers.clocks import REPLAY, at_both_clocks
 from placerl.harness.papers.device_order import exact
 from placerl.harness.papers.device_times import (
@@ -27,9 +27,6 @@ from placerl.harness.papers.device_times import (
 )
 from placerl.harness.papers.evidence import agrees, records
 from placerl.harness.papers.number import Number, from_text, merge_rows, ratio
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WORKLOAD = "hopper-ddpg"
 SMALL, LARGE, LARGEST = 32, 512, 16384
@@ -113,15 +110,13 @@ def _straightness(primitive: str, found: dict[int, Number], sizes: list[int]) ->
 class _OverBatches(Claim):
     """What the claims on the figure share: the times of both replay operations over the batch size."""
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+    def panels(self, frame: pd.DataFrame) -> Panels:
         linear = from_text("MAP.fpga_replay_linear_above")[0].value
         published = [("the FPGA is linear above (published)", linear)]
-        return charts.chart(
-            *(
-                panel(replay_times(frame, WORKLOAD, call), f"{WORKLOAD}: {name}", published)
-                for call, name in CALLS.items()
-            )
-        )
+        return [
+            panel(replay_times(frame, WORKLOAD, call), f"{WORKLOAD}: {name}", published)
+            for call, name in CALLS.items()
+        ]
 
 
 class SamplingCrossesOver(_OverBatches):

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,27 +12,12 @@ from placerl.harness.core.row import Row
 from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.cells import experiment_cells
 from placerl.harness.papers.evidence import Paired, paired, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.map.atomic_tree import AtomicSumTree
 from placerl.harness.papers.tree_layouts import check, priorities
-from placerl.harness.store.cell import Cell
 
-
-@dataclass(frozen=True)
-class Threads(Columns):
-    """Columns of the rows: the threads of a call, whether it is the copy that shows the noise, and the tree."""
-
-    threads: int
-    null: bool
-    capacity: int
-    fanout: int
-
-
-EXPERIMENT = Experiment(
-    "threads in a call", "threads within one call of a sum tree", "time_per_call", Threads
-)
 FIND, UPDATE = CALLS = ("sum_tree.find", "sum_tree.update")
 NAMES = {FIND: "prefix sum index", UPDATE: "priority update"}
 """Names of the calls, as readers see them."""
@@ -58,8 +42,8 @@ NEEDS = "the experiment MAP-F12-threads: a sum tree's calls with one and with tw
 
 
 @dataclass(frozen=True)
-class ThreadedSide:
-    """One configuration that the experiment times: a call of a sum tree that divides a batch among threads.
+class ThreadedSide(Columns):
+    """One configuration that is timed, a call of a sum tree that divides a batch among threads, and its columns.
 
     Attributes:
         call: the call: `FIND` (find leaves by prefix sums) or `UPDATE` (update priorities).
@@ -72,6 +56,13 @@ class ThreadedSide:
     batch_size: int
     threads: int
     null: bool
+    capacity: int = CAPACITY
+    fanout: int = FANOUT
+
+
+EXPERIMENT = Experiment(
+    "threads in a call", "threads within one call of a sum tree", "time_per_call", ThreadedSide
+)
 
 
 def sides() -> list[ThreadedSide]:
@@ -149,7 +140,7 @@ def measured(budget_s: float, report: Report) -> Sequence[Row]:
     return [
         EXPERIMENT.timing(
             timings[timed.name],
-            Threads(side.threads, side.null, CAPACITY, FANOUT),
+            side,
             primitive=side.call,
             backend=AtomicSumTree.backend,
             device="cpu",
@@ -204,11 +195,7 @@ class ThreadsSpeedUpSamplingAlone(Claim):
     key, place, position = "MAP-F12-threads", "VII-C, Fig. 12", 16
     statement = "CPU threads speed up sampling and do not speed up priority updates"
     needs = NEEDS
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cell (a piece of the plan) that times find and update of a sum tree with each number of "
-        "threads."""
-        return [claim_cell("MAP-F12-threads", tier.experiment_s, partial(measured, tier.experiment_s))]
+    measured_by = (experiment_cells("MAP-F12-threads", measured),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         finds, updates = _scaling(frame, FIND), _scaling(frame, UPDATE)

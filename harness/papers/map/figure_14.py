@@ -1,20 +1,15 @@
 """Judges the gains in throughput over RLlib, from stored comparisons (MAP VII-E, Fig. 14)."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from placerl.harness.compare.parts import ComparedPart, label
 from placerl.harness.compare.registry import RLLIB
 from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.charts import Panel, Panels
 from placerl.harness.papers.comparisons import Gain, beside, gains, gains_on_gpu
 from placerl.harness.papers.evidence import agrees
 from placerl.harness.papers.number import from_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 CARTPOLE, OTHERS = "cartpole-ddpg", ("hopper-ddpg", "pong-dqn")
 """The workloads of MAP's benchmarks, with the algorithm that Table III gives to each."""
@@ -60,10 +55,10 @@ class GainOverRllib(Claim):
             return Finding(Outcome.NOT_REPRODUCED, ours, said)
         return Finding(Outcome.IN_KIND if set(words) == {"faster"} else Outcome.NO_VERDICT, ours, said)
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+    def panels(self, frame: pd.DataFrame) -> Panels:
         low, high = (n.value for n in self.published)
         found = {name: gains(frame, name) for name in RLLIB}
-        return charts.chart(
+        return [
             Panel(
                 "workload, batch size",
                 "throughput over RLlib's",
@@ -74,7 +69,7 @@ class GainOverRllib(Claim):
                 log_y=True,
                 published_y=[("MAP's range, with a GPU or an FPGA (published)", low, high)],
             )
-        )
+        ]
 
 
 class CartPoleGainsMost(Claim):

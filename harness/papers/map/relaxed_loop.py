@@ -8,13 +8,11 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Loop
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.evidence import mapping_of, number, records, select
 from placerl.harness.papers.map import figure_10
 from placerl.harness.papers.map.predictions import NEEDS_FAST_ACTORS, NOT_JUDGED, actors_are_slowest
 from placerl.harness.papers.number import Number, ratio
 from placerl.harness.papers.relaxed_training import runs_of, shares
-from placerl.harness.store.cell import Cell
 
 NEEDS = "a mapping run with batches sampled ahead and without, its actors beside both (`placerl validate`)"
 COMMANDS = ("placerl validate --tier quick", "placerl reproduce --only MAP-F10", "placerl report")
@@ -70,9 +68,7 @@ class SamplingAheadBringsThroughput(Claim):
     needs = NEEDS
     reads = ("validation",)
     commands = COMMANDS
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        return figure_10.SamplingAheadCostsNoReward().cells(tier)
+    measured_by = figure_10.SamplingAheadCostsNoReward.measured_by
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         gains = _gains(frame)

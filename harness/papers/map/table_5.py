@@ -16,11 +16,10 @@ from placerl.harness.core.row import Row
 from placerl.harness.mapping import absent_platforms
 from placerl.harness.papers import published
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.cells import experiment_cells
 from placerl.harness.papers.evidence import NEAR, near, number, rows_of
 from placerl.harness.papers.experiments import Experiment
 from placerl.harness.papers.number import Number, from_cell, from_text
-from placerl.harness.store.cell import Cell
 from placerl.primitives.fpga.explore.map_replay import MOST_BANKS
 
 OPTIMAL = Experiment(
@@ -134,10 +133,9 @@ class _OfTable5(Claim):
     """What the claims on Table V share."""
 
     needs = "`placerl reproduce --only MAP-T5`"
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cell (a piece of the plan) that computes MAP Table V and its gains; it times nothing."""
-        return [claim_cell("MAP-T5", 0.0, optimal_mappings, Provenance.MODELLED)]
+    measured_by = (
+        experiment_cells("MAP-T5", optimal_mappings, estimate_s=0.0, provenance=Provenance.MODELLED),
+    )
 
 
 class OptimalMappings(_OfTable5):

@@ -7,7 +7,7 @@ lock. The experiment times the order of locks as printed and one in which sampli
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,12 +19,11 @@ from placerl.harness.core.row import Row
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.measure.turns import Rounds, in_rounds
-from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.base import Claim, Finding, Outcome, decided
+from placerl.harness.papers.cells import experiment_cells
 from placerl.harness.papers.evidence import Paired, paired, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.number import from_text
-from placerl.harness.store.cell import Cell
 
 PRIMITIVE = "sum_tree.sample_and_update"
 PRINTED, UNLOCKED = ORDERS = ("printed", "unlocked sampling")
@@ -39,24 +38,20 @@ NEEDS_CORES = "2 cores or more: threads that share a core scale neither way"
 
 
 @dataclass(frozen=True)
-class OrderedSide:
-    """One configuration that is timed: threads that sample and update one sum tree under locks.
+class OrderedSide(Columns):
+    """One configuration that is timed, threads that sample and update one sum tree under locks, and its row's columns.
 
     Attributes:
         order: order of the locks: "printed" (as in PAL's Algorithm 3) or "unlocked sampling".
         threads: number of threads.
         null: whether it is the second, identical copy of a configuration, which shows the noise (the A/A null).
+        cores: cores that this process may use.
+        calls, seed: times that a thread samples and updates in a turn, and the seed of turns and samples.
     """
 
     order: str
     threads: int
     null: bool = False
-
-
-@dataclass(frozen=True)
-class LockOrder(OrderedSide, Columns):
-    """Columns of the rows: the configuration, usable cores, the tree, and the calls of a thread in a turn."""
-
     cores: int = 0
     capacity: int = CAPACITY
     fanout: int = FANOUT
@@ -65,7 +60,7 @@ class LockOrder(OrderedSide, Columns):
 
 
 EXPERIMENT = Experiment(
-    "lock order", "threads on one sum tree, by the order of its locks", "time_per_call", LockOrder
+    "lock order", "threads on one sum tree, by the order of its locks", "time_per_call", OrderedSide
 )
 
 
@@ -108,7 +103,7 @@ def measure(report: Report, rounds: int = statistics.PAIRS, calls: int = 0, seed
     return [
         EXPERIMENT.summary(
             samples_s,
-            LockOrder(**asdict(side), cores=len(usable_cores()), calls=calls, seed=seed),
+            replace(side, cores=len(usable_cores()), calls=calls, seed=seed),
             primitive=PRIMITIVE,
             backend="scalar",
             device="cpu",
@@ -129,13 +124,7 @@ class PrintedLocksScale(Claim):
     statement = "Threads that sample and update scale linearly while sampling holds the global tree lock"
     published = from_text("PAL.threads")
     needs = "the experiment PAL-A3: threads on one sum tree with sampling under the global lock and without"
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cell (a piece of the plan) that times both orders of locks, with and without one around sampling.
-
-        The quick tier has none.
-        """
-        return [claim_cell("PAL-A3", 30.0, measure)] if tier.name in TIERS else []
+    measured_by = (experiment_cells("PAL-A3", measure, TIERS, estimate_s=30.0),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         (published,) = self.published
@@ -170,6 +159,4 @@ class PrintedLocksScale(Claim):
         if printed.beyond_noise is None:
             return Finding(Outcome.NO_VERDICT, ours, explanation)
         low, high = printed.beyond_noise
-        if low > linear:
-            return Finding(Outcome.IN_KIND, ours, explanation)
-        return Finding(Outcome.NOT_REPRODUCED if high < linear else Outcome.NO_VERDICT, ours, explanation)
+        return Finding(decided(low > linear, high < linear), ours, explanation)

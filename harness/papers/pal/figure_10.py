@@ -7,7 +7,7 @@ training that was run to what Equation 5 predicts for it.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,8 +16,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping.strategies.actors_learners import CoreAllocation, allocate
 from placerl.harness.papers import charts, evidence
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits
-from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.charts import Panel, Panels
 from placerl.harness.papers.evidence import number
 from placerl.harness.papers.number import Number, checked_baseline, from_text, ratio
 from placerl.harness.papers.pal import figure_10_runs
@@ -30,10 +29,6 @@ from placerl.harness.papers.pal.figure_10_runs import (
     WORKLOADS,
     curve,
 )
-from placerl.harness.store.cell import Cell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NEEDS_CURVES = "actor and learner throughput over cores (claim/PAL-F10, tier standard)"
 MODELLED = "equation 5 on curves that go on with the contention measured on fewer cores"
@@ -161,9 +156,7 @@ class ThroughputIsLinearInCores(Claim):
     statement = "Throughput is linear in the cores, then saturates"
     published = from_text("PAL.linear_scaling_below", "PAL.saturation_above")
     needs = NEEDS_CURVES
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        return figure_10_runs.cells(tier)
+    measured_by = (figure_10_runs.cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         linear_below, saturated_above = (int(n.value) for n in self.published)
@@ -231,7 +224,7 @@ class ThroughputIsLinearInCores(Claim):
         )
         return Finding(Outcome.IN_KIND if holds else Outcome.NO_VERDICT, tuple(ours), explanation)
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+    def panels(self, frame: pd.DataFrame) -> Panels:
         linear, saturated = (n.value for n in self.published)
         panels = []
         for name in workloads_of(frame):
@@ -273,4 +266,4 @@ class ThroughputIsLinearInCores(Claim):
                     ],
                 )
             )
-        return charts.chart(*panels)
+        return panels

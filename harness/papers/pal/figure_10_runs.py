@@ -128,9 +128,6 @@ def splits(rows: Sequence[Row], item: Workload, cores: Sequence[int]) -> list[tu
 
     Args:
         cores: the numbers of cores, ascending.
-
-    Returns:
-        Pairs (actor cores, learner cores), sorted.
     """
     collected, consumed = curve(rows, COLLECTION), curve(rows, CONSUMPTION)
     interval = item.training.update_interval
@@ -156,11 +153,8 @@ def curve(rows: Sequence[Any], kind: str) -> Callable[[int], float]:
     Args:
         kind: which of them: `COLLECTION` (actors alone) or `CONSUMPTION` (learners alone).
     """
-    points = sorted(
-        (row.parameters.actor_cores + row.parameters.learner_cores, row.value or 0.0)
-        for row in rows
-        if row.backend == kind
-    )
+    found = [(EXPERIMENT.read(row.parameters), row.value or 0.0) for row in rows if row.backend == kind]
+    points = sorted((stated.actor_cores + stated.learner_cores, rate) for stated, rate in found)
     xs, ys = zip(*points, strict=True)
     assert all(a < b for a, b in pairwise(xs))
     return lambda cores: float(ys[max(0, bisect_right(xs, cores) - 1)])

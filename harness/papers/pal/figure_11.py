@@ -6,7 +6,7 @@
 import pandas as pd
 
 from placerl.harness.compare import adapters
-from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome, decided
 from placerl.harness.papers.evidence import number, records, select
 from placerl.harness.papers.number import from_text
 
@@ -101,6 +101,4 @@ class GainsFallWithComputation(Claim):
         refuted = sum(more.high < less.low for more, less in wanted)
         ours = tuple(number(row, f"{name}: gain over its own replay") for name, row in last.items())
         said = f"Of {len(wanted)} pairs of gains {shown} are in the stated order, {refuted} in the other."
-        if shown == len(wanted):
-            return Finding(Outcome.IN_KIND, ours, said)
-        return Finding(Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT, ours, said)
+        return Finding(decided(shown == len(wanted), refuted), ours, said)

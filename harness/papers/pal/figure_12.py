@@ -3,15 +3,12 @@
 The measurements are those of Fig. 10 (`figure_10_runs`).
 """
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits
-from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.charts import Panel, Panels
 from placerl.harness.papers.evidence import number
 from placerl.harness.papers.number import Number, from_text, shortfall
 from placerl.harness.papers.pal import figure_10, figure_10_runs
@@ -25,10 +22,6 @@ from placerl.harness.papers.pal.figure_10 import (
     workloads_of,
 )
 from placerl.harness.papers.pal.figure_10_runs import TRAINING
-from placerl.harness.store.cell import Cell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 REGRET_PERCENT = 5.0
 """Largest percentage by which Equation 5's split may be slower than another and still count as the fastest."""
@@ -45,9 +38,7 @@ class EquationSplitsCores(Claim):
     statement = "Equation 5 finds the split of cores between actors and learners"
     published = from_text("PAL.update_interval")
     needs = figure_10.NEEDS_CURVES
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        return figure_10_runs.cells(tier)
+    measured_by = (figure_10_runs.cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         ours: list[Number] = []
@@ -116,7 +107,7 @@ class EquationSplitsCores(Claim):
             return Finding(Outcome.NO_VERDICT, tuple(ours), explanation)
         return Finding(Outcome.IN_KIND, tuple(ours), explanation)
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+    def panels(self, frame: pd.DataFrame) -> Panels:
         panels = []
         for name in workloads_of(frame):
             rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}
@@ -141,4 +132,4 @@ class EquationSplitsCores(Claim):
                     name,
                 )
             )
-        return charts.chart(*panels)
+        return panels

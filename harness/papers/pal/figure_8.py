@@ -23,7 +23,7 @@ from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import usable_cores
-from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome, decided
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.comparisons import RATIO, Gain, gains
 from placerl.harness.papers.evidence import records, select
@@ -227,6 +227,4 @@ class ConvergesFasterThanRllib(Claim):
             f"{fewest} to {most} cores the factor rises in {rises} of {len(both)} workloads and falls in {falls}. PAL "
             f"has 8 cores and a GPU.{listed}"
         )
-        if faster == total and both and rises == len(both):
-            return Finding(Outcome.IN_KIND, ours, words)
-        return Finding(Outcome.NOT_REPRODUCED if falls else Outcome.NO_VERDICT, ours, words)
+        return Finding(decided(faster == total and both and rises == len(both), falls), ours, words)

@@ -10,9 +10,9 @@ are measured and not Python (`native/contention.hpp`). The ways of sharing a rep
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,16 +24,12 @@ from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.cells import experiment_cells
+from placerl.harness.papers.charts import Panel, Panels
 from placerl.harness.papers.evidence import Paired, paired, rate, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.number import from_text
 from placerl.harness.platforms import available_memory
-from placerl.harness.store.cell import Cell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PRIMITIVE = "replay.insert_sample_update"
 TWO_LOCKS, ONE_LOCK, BINARY, OWNER = SHARINGS = (
@@ -59,24 +55,20 @@ NEEDS_CORES = "2 cores or more: threads that share a core never work at the same
 
 
 @dataclass(frozen=True)
-class LockedSide:
-    """One configuration that is timed: threads that share one replay.
+class LockedSide(Columns):
+    """One configuration that is timed, threads that share one replay, and its row's columns.
 
     Attributes:
         sharing: how they share it: "two locks", "one lock", "one lock, binary tree" or "owner thread".
         threads: number of concurrent threads.
         null: whether it is the second, identical copy of a configuration, which shows the noise (the A/A null).
+        cores: cores that this process may use.
+        turn_s, seed: length of a turn, and the seed of turns and samples.
     """
 
     sharing: str
     threads: int
     null: bool = False
-
-
-@dataclass(frozen=True)
-class SharedReplay(LockedSide, Columns):
-    """Columns of the rows: the configuration, usable cores, the replay, and the length and seed of a turn."""
-
     cores: int = 0
     capacity: int = CAPACITY
     inserted: int = INSERTED
@@ -85,7 +77,7 @@ class SharedReplay(LockedSide, Columns):
     seed: int = 0
 
 
-EXPERIMENT = Experiment("locks", "threads on one replay, by how they share it", "time_per_call", SharedReplay)
+EXPERIMENT = Experiment("locks", "threads on one replay, by how they share it", "time_per_call", LockedSide)
 
 
 def sides(threads: Sequence[int] = THREADS) -> list[LockedSide]:
@@ -174,7 +166,7 @@ def measure(
         rows += [
             EXPERIMENT.summary(
                 samples_s[side],
-                SharedReplay(**asdict(side), **shared_by),
+                replace(side, **shared_by),
                 primitive=PRIMITIVE,
                 backend="binary" if side.sharing == BINARY else "native",
                 device="cpu",
@@ -241,11 +233,7 @@ class TwoLocksRunInParallel(Claim):
     statement = "Two locks let 4 threads sample and update in parallel; one lock does not"
     published = from_text("PAL.threads", "PAL.tree_speedup_low")
     needs = "the experiment PAL-F9-locks: threads on one replay with two locks, one lock and an owner thread"
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cell (a piece of the plan) that times every way of sharing a replay with every number of "
-        "threads."""
-        return [claim_cell("PAL-F9-locks", tier.experiment_s, partial(experiment, tier.experiment_s))]
+    measured_by = (experiment_cells("PAL-F9-locks", experiment),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         threads, at_least = self.published
@@ -292,26 +280,24 @@ class TwoLocksRunInParallel(Claim):
             explanation += " Only some batch sizes contradict the paper, which does not state its own."
         return Finding(Outcome.NO_VERDICT, tuple(ours), explanation)
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        return charts.chart(
-            *(
-                Panel(
-                    "threads",
-                    "insert, sample and update (1/s)",
-                    [
-                        charts.line(
-                            sharing,
-                            sorted(
-                                (threads, rate(row, f"{sharing}, {threads} threads"))
-                                for (shared, threads, null), row in rows.items()
-                                if shared == sharing and not null
-                            ),
-                        )
-                        for sharing in SHARINGS
-                    ],
-                    f"batch size {size}",
-                    log_y=True,
-                )
-                for size, rows in sorted(_turns(frame).items())
+    def panels(self, frame: pd.DataFrame) -> Panels:
+        return [
+            Panel(
+                "threads",
+                "insert, sample and update (1/s)",
+                [
+                    charts.line(
+                        sharing,
+                        sorted(
+                            (threads, rate(row, f"{sharing}, {threads} threads"))
+                            for (shared, threads, null), row in rows.items()
+                            if shared == sharing and not null
+                        ),
+                    )
+                    for sharing in SHARINGS
+                ],
+                f"batch size {size}",
+                log_y=True,
             )
-        )
+            for size, rows in sorted(_turns(frame).items())
+        ]

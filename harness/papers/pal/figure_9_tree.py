@@ -6,8 +6,7 @@ second, identical copy, its A/A null. A claim uses only differences larger than 
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,18 +18,14 @@ from placerl.harness.core.row import Row
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.measure.statistics import FEWEST_PAIRS, lower_quartile
 from placerl.harness.papers import charts
-from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits, claim_cell
-from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.base import Claim, Finding, Outcome, decided
+from placerl.harness.papers.cells import experiment_cells
+from placerl.harness.papers.charts import Panel, Panels
 from placerl.harness.papers.evidence import Paired, number, paired, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.number import Number, from_text
 from placerl.harness.papers.pal.scalar_tree import ScalarSumTree
 from placerl.harness.papers.tree_layouts import TreeLayout, check, priorities
-from placerl.harness.store.cell import Cell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -79,9 +74,6 @@ def measure_trees(
     """Time sampling and updating of each of several sum trees, all in the same interleaved rounds.
 
     Each tree is timed twice: its second, identical copy shows the noise (the A/A null).
-
-    Returns:
-        Two measurements per tree, its own and its copy's: seconds per call.
     """
     measured = [
         (tree, is_null, case(tree, f"{_name(tree)}{' (null)' if is_null else ''}"))
@@ -107,11 +99,7 @@ def measure_trees(
 
 
 def fanout(budget_s: float, report: Report) -> Sequence[Row]:
-    """Time sampling and updating of PAL's sum tree with several fanouts and buffer sizes.
-
-    Returns:
-        Two measurements per tree, its own and that of an identical copy, which shows the noise: seconds per call.
-    """
+    """Time sampling and updating of PAL's sum tree with several fanouts and buffer sizes."""
     trees = [TreeLayout(capacity, k) for capacity in CAPACITIES for k in FANOUTS]
     return measure_trees(trees, FANOUTS_COMPARED, budget_s, report)
 
@@ -164,12 +152,9 @@ class _OverFanouts(Claim):
     """What the claims on the tree's fanout share."""
 
     needs = "the experiment PAL-F9: PAL's sum tree over fanouts and buffer sizes"
+    measured_by = (experiment_cells("PAL-F9", fanout),)
 
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cell (a piece of the plan) that times PAL's sum tree with every fanout at every buffer size."""
-        return [claim_cell("PAL-F9", tier.experiment_s, partial(fanout, tier.experiment_s))]
-
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+    def panels(self, frame: pd.DataFrame) -> Panels:
         trees = trees_of(frame, FANOUTS_COMPARED)
         best = from_text("PAL.best_fanout_1k", "PAL.best_fanout_10k", "PAL.best_fanout_100k")
         lines = []
@@ -179,7 +164,7 @@ class _OverFanouts(Claim):
             )
             points = [(k, number(row, f"buffer of {capacity:,}, K={k}")) for k, row in rows]
             lines.append(charts.line(f"buffer of {capacity:,}", points))
-        return charts.chart(
+        return [
             Panel(
                 "fanout K",
                 "sample and update (s)",
@@ -190,7 +175,7 @@ class _OverFanouts(Claim):
                     (f"best for {n:,} (published)", k.value) for n, k in zip(CAPACITIES, best, strict=True)
                 ],
             )
-        )
+        ]
 
 
 class WideTreeIsFaster(_OverFanouts):
@@ -220,9 +205,7 @@ class WideTreeIsFaster(_OverFanouts):
             f"Faster at {faster} of {len(gains)} buffer sizes, slower at {slower}. One thread, against the same tree "
             "with K=2: the paper's factor also holds what its locks bring to 4 threads."
         )
-        if faster == len(gains):
-            return Finding(Outcome.IN_KIND, gains, explanation)
-        return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, gains, explanation)
+        return Finding(decided(faster == len(gains), slower), gains, explanation)
 
 
 class BestFanoutFalls(_OverFanouts):

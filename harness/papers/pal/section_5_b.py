@@ -9,7 +9,7 @@ and one learner would not.
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,7 @@ from placerl.harness.mapping import Mapping
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import pinned, usable_cores
 from placerl.harness.measure.turns import Rounds, in_rounds
-from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.base import Claim, Finding, Outcome, decided
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import Paired, paired, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
@@ -43,29 +43,24 @@ FEWEST_CORES = 3
 
 
 @dataclass(frozen=True)
-class Split:
-    """One configuration that is timed: a training with so many actor threads and learner threads.
+class Split(Columns):
+    """One configuration that is timed, a training with so many actor threads and learner threads, and its columns.
 
     Attributes:
         actors, learners: numbers of threads.
         null: whether it is the second, identical copy of a configuration, which shows the noise (the A/A null).
+        cores, steps: cores that this process may use, and gradient steps of a stretch.
     """
 
     actors: int
     learners: int
     null: bool = False
-
-
-@dataclass(frozen=True)
-class TimedSplit(Split, Columns):
-    """Columns of the rows: the threads, usable cores, and gradient steps of a stretch."""
-
     cores: int = 0
     steps: int = 0
 
 
 EXPERIMENT = Experiment(
-    "learner threads", "gradient steps over actor and learner threads", "time_per_call", TimedSplit
+    "learner threads", "gradient steps over actor and learner threads", "time_per_call", Split
 )
 
 
@@ -130,7 +125,7 @@ def measure(
             {split: partial(turn, split) for split in trainings}, Rounds(rounds, warm_up=1), report=report
         )
     return [
-        EXPERIMENT.summary(timed[split], TimedSplit(**asdict(split), cores=len(cores), steps=steps), **fields)
+        EXPERIMENT.summary(timed[split], replace(split, cores=len(cores), steps=steps), **fields)
         for split in timed
     ]
 
@@ -175,6 +170,4 @@ class TwoLearnersAreFaster(Claim):
             f"Two learner threads, each with half of a batch, are faster than one in {faster} of {len(compared)} "
             f"workloads, slower in {slower}. Each had one actor thread, and every thread a core of its own."
         )
-        if faster == len(compared):
-            return Finding(Outcome.IN_KIND, ours, explanation)
-        return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, explanation)
+        return Finding(decided(faster == len(compared), slower), ours, explanation)

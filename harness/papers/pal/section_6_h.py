@@ -1,19 +1,17 @@
 """Times the cache-aligned layout of the sum tree's nodes (PAL VI-H)."""
 
 from collections.abc import Sequence
-from functools import partial
 
 import pandas as pd
 
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.cells import experiment_cells
 from placerl.harness.papers.experiments import Experiment
 from placerl.harness.papers.number import Number, from_text
 from placerl.harness.papers.pal.figure_9_tree import TimedTree, measure_trees, speedup, trees_of
 from placerl.harness.papers.tree_layouts import TreeLayout
-from placerl.harness.store.cell import Cell
 
 LAYOUTS_COMPARED = Experiment(
     "layout", "PAL's sum tree with and without alignment", "time_per_call", TimedTree
@@ -24,11 +22,7 @@ SMALL_GAIN_PERCENT = 5.0
 
 
 def layout(budget_s: float, report: Report) -> Sequence[Row]:
-    """Time PAL's sum tree of a million leaves with and without aligned node groups.
-
-    Returns:
-        Two measurements per layout, its own and that of an identical copy, which shows the noise: seconds per call.
-    """
+    """Time PAL's sum tree of a million leaves with and without aligned node groups."""
     trees = [TreeLayout(LAYOUT_CAPACITY, LAYOUT_FANOUT, aligned) for aligned in (True, False)]
     return measure_trees(trees, LAYOUTS_COMPARED, budget_s, report)
 
@@ -43,11 +37,7 @@ class AlignedLayoutGainsLittle(Claim):
     statement = "The cache-aligned layout gains little with a million priorities"
     published = from_text("PAL.aligned_layout_gain")
     needs = "the experiment PAL-VI-H-layout: the tree with and without alignment"
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cell (a piece of the plan) that times a tree of a million leaves with and without aligned node "
-        "groups."""
-        return [claim_cell("PAL-VI-H-layout", tier.experiment_s, partial(layout, tier.experiment_s))]
+    measured_by = (experiment_cells("PAL-VI-H-layout", layout),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         trees = trees_of(frame, LAYOUTS_COMPARED)

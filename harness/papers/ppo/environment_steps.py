@@ -116,10 +116,6 @@ def measured(budget_s: float, report: Report) -> Sequence[Row]:
     """Measure the seconds per environment step in the calling process and in separate processes.
 
     The configurations of a workload are timed in the same interleaved rounds.
-
-    Returns:
-        For each workload, measurements of the step in this process, of the same once more, which shows the noise, and
-        of steps in processes.
     """
     sides = [(0, False), (0, True), *((agents, False) for agents in AGENTS)]
     rows = []

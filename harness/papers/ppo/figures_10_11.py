@@ -4,7 +4,7 @@ The checks use the stored measurements of Table 2. Times on the accelerator are 
 bounds (`table_2`).
 """
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 import pandas as pd
 
@@ -12,8 +12,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping.predict import slow_link
 from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits
-from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.charts import Panel, Panels
 from placerl.harness.papers.clocks import at_both_clocks
 from placerl.harness.papers.number import Number
 from placerl.harness.papers.ppo import table_2, table_2_iterations
@@ -44,11 +43,7 @@ from placerl.harness.papers.ppo.table_2 import (
     outcome_of_bounds,
     upper_end,
 )
-from placerl.harness.store.cell import Cell
 from placerl.primitives.fpga.cycles.ppo import PpoIteration
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SLIGHTLY = 1.5
 """Largest ratio of times that counts as "slightly slower" (PPO 5.3.1, which gives no number)."""
@@ -191,8 +186,8 @@ class MujocoTimes(table_2.OfRobots):
         bounds = Finding(outcome_of_bounds(refuted), tuple(ours), explanation)
         return judged(bounds, _parts_in_virtual_time(frame))
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        return charts.chart(*(_panel(frame, benchmark) for benchmark in MUJOCO))
+    def panels(self, frame: pd.DataFrame) -> Panels:
+        return [_panel(frame, benchmark) for benchmark in MUJOCO]
 
 
 class PongTimes(Claim):
@@ -205,9 +200,7 @@ class PongTimes(Claim):
     )
     needs = f"{table_2.NEEDS}; {table_2.NEEDS_CUDA}"
     assumptions = (at_both_clocks,)
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        return table_2_iterations.cells(tier, "Pong")
+    measured_by = (partial(table_2_iterations.cells, benchmarks=("Pong",)),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         cpu = [gain for part in _speed_ups(frame, "Pong", CPU, "CPU") for gain in part]
@@ -228,5 +221,5 @@ class PongTimes(Claim):
         )
         return Finding(outcome_of_bounds(refuted), (*training, *inference, *over, *cpu), said)
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        return charts.chart(_panel(frame, "Pong"))
+    def panels(self, frame: pd.DataFrame) -> Panels:
+        return [_panel(frame, "Pong")]

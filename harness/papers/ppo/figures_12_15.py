@@ -7,7 +7,7 @@ rule judges both simulated and modelled gains (`gains_rule`).
 import itertools
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -15,7 +15,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import charts, gains_rule
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits
-from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.charts import Panel, Panels
 from placerl.harness.papers.evidence import last_attempts, rows_of
 from placerl.harness.papers.experiments import Experiment
 from placerl.harness.papers.number import Number, bounded_speedup, from_text
@@ -34,9 +34,6 @@ from placerl.harness.papers.ppo.figures_12_15_cycles import (
 )
 from placerl.harness.store.cell import Cell
 from placerl.primitives.fpga.gemm.plan import blocks
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NS = "NS"
 UNITS = 2
@@ -209,9 +206,9 @@ class DataflowGainsMujoco(_OfAccelerator):
         said = f"The gain does not grow, or the choice is slower than NS. {modelled.NO_CLOCK}"
         return Finding(Outcome.NOT_REPRODUCED, numbers, said)
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+    def panels(self, frame: pd.DataFrame) -> Panels:
         rows = _rows(frame, DATAFLOWS_MUJOCO)
-        return charts.chart(*(_gain_panel(rows, benchmark, 16) for benchmark in ("Hopper", "Humanoid")))
+        return [_gain_panel(rows, benchmark, 16) for benchmark in ("Hopper", "Humanoid")]
 
 
 class DataflowGainsPong(_OfAccelerator):
@@ -246,9 +243,9 @@ class DataflowGainsPong(_OfAccelerator):
         )
         return Finding(Outcome.NOT_REPRODUCED, tuple(numbers), f"{words} {modelled.NO_CLOCK}")
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+    def panels(self, frame: pd.DataFrame) -> Panels:
         rows = _rows(frame, DATAFLOWS_PONG)
-        return charts.chart(*(_gain_panel(rows, "Pong", side) for side in (32, 38)))
+        return [_gain_panel(rows, "Pong", side) for side in (32, 38)]
 
 
 class BlockedLayoutGains(_OfAccelerator):
@@ -267,7 +264,7 @@ class BlockedLayoutGains(_OfAccelerator):
             return modelled.blocked_layout(frame)
         return modelled.at_both_clocks(lambda clock_mhz: _blocked_layout(rows, clock_mhz))
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+    def panels(self, frame: pd.DataFrame) -> Panels:
         rows = {row.parameters.benchmark: row for row in _rows(frame, LAYOUTS)}
         made = {
             benchmark: 100 * (sum(cycles["plain"].values()) / sum(cycles["blocked"].values()) - 1)
@@ -281,7 +278,7 @@ class BlockedLayoutGains(_OfAccelerator):
             charts.line("BW and WU alone", ours),
             charts.line("throughput", list(zip(names, published, strict=True))),
         ]
-        return charts.chart(Panel("benchmark", "gain of the blocked layout (%)", lines))
+        return [Panel("benchmark", "gain of the blocked layout (%)", lines)]
 
 
 class BalancingGains(_OfAccelerator):
@@ -308,7 +305,7 @@ class BalancingGains(_OfAccelerator):
             return modelled.balancing(frame)
         return modelled.at_both_clocks(lambda clock_mhz: _balancing(rows, clock_mhz))
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+    def panels(self, frame: pd.DataFrame) -> Panels:
         lines: dict[str, list[tuple[str, Number]]] = {}
         for benchmark in modelled.BALANCE_GAINS:
             for row in _rows(frame, BALANCING):
@@ -321,4 +318,4 @@ class BalancingGains(_OfAccelerator):
             some = [(name, from_text(keys[index])[0]) for name, keys in modelled.BALANCE_GAINS.items()]
             lines[f"throughput, {word}"] = some
         made = [charts.line(label, points) for label, points in lines.items()]
-        return charts.chart(Panel("benchmark", "gain of load balancing (%)", made))
+        return [Panel("benchmark", "gain of load balancing (%)", made)]

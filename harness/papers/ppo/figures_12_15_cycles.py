@@ -83,12 +83,7 @@ def dataflows_mujoco(report: Report) -> Sequence[Row]:
 
 
 def dataflows_pong(report: Report) -> Sequence[Row]:
-    """Count the cycles of Pong's network's products in the three dataflows, on arrays of 32 x 32 and 38 x 38 (Fig. 13).
-
-    Returns:
-        Rows with the cycles of each process (FW, BW or WU: forward pass, backward pass, weight update) in each
-        dataflow; one row that was not run if the hardware's description is missing.
-    """
+    """Count the cycles of Pong's products in the three dataflows, on arrays of 32 x 32 and 38 x 38 (Fig. 13)."""
     return list(_dataflow_rows(DATAFLOWS_PONG, PONG, report))
 
 

@@ -123,10 +123,6 @@ def measured(
     """Measure the seconds per gradient step of PPO with shared and with separate networks.
 
     The configurations of a workload are timed in the same interleaved rounds.
-
-    Returns:
-        Three measurements per workload and mini-batch: with shared layers, the same once more, which shows the noise,
-        and with separate networks.
     """
     sides = [(size, *side) for size in minibatches for side in ((True, False), (True, True), (False, False))]
     rows = []

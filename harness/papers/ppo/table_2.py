@@ -10,6 +10,7 @@ a gain.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,6 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping.predict import slow_link
 from placerl.harness.measure import statistics
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.clocks import at_both_clocks
 from placerl.harness.papers.comparisons import gains
 from placerl.harness.papers.evidence import rows_of
@@ -37,7 +37,6 @@ from placerl.harness.papers.ppo.judged_iterations import (
     judged,
 )
 from placerl.harness.papers.ppo.table_2_iterations import BENCHMARKS, CYCLES, EXPERIMENT, TIME, table_columns
-from placerl.harness.store.cell import Cell
 from placerl.primitives.fpga.cycles.ppo import PpoIteration
 
 MUJOCO = ("Hopper", "Humanoid")
@@ -108,11 +107,7 @@ def _of(row: Any) -> PpoIteration:
 
 
 def found(frame: pd.DataFrame, benchmark: str, device: str = CPU) -> dict[PpoIteration, Found]:
-    """Return the iterations of PPO that were timed on a device and whose cycles on the accelerator were counted.
-
-    Returns:
-        The pair of measurements (seconds and cycles) of each iteration.
-    """
+    """Return the iterations of PPO that were timed on a device and whose cycles on the accelerator were counted."""
     mine = rows_of(frame, EXPERIMENT, workload=BENCHMARKS[benchmark])
     counted = {_of(row): row for row in mine if row.quantity == CYCLES}
     timed = {_of(row): row for row in mine if row.quantity == TIME and row.device == device}
@@ -263,9 +258,7 @@ class OfRobots(Claim):
     """What the claims on MuJoCo share: timed iterations, and those in virtual time."""
 
     assumptions = (at_both_clocks,)
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        return [*table_2_iterations.cells(tier, *MUJOCO), *virtual_iterations.cells(tier)]
+    measured_by = (partial(table_2_iterations.cells, benchmarks=MUJOCO), virtual_iterations.cells)
 
 
 class PlatformsCompared(OfRobots):

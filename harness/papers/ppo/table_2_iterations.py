@@ -7,7 +7,7 @@ cycles (PPO 4). Neither includes transfers, which `virtual_iterations` adds. The
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -84,11 +84,7 @@ COUNT_S = 1.0  # of counting the cycles of a benchmark's iterations
 
 
 def table_columns(benchmark: str, library: str) -> dict[str, PpoIteration]:
-    """Return the iteration of PPO that each column of PPO Table 2 stands for.
-
-    Returns:
-        The sizes of the iteration by the column's heading, such as "T=512".
-    """
+    """Return the iteration of PPO that each column of PPO Table 2 stands for."""
     found = {}
     for cell in published.table("ppo_table_2").cells:
         if cell.row == f"{benchmark}, {library}, CPU":
@@ -273,7 +269,7 @@ def cycle_requests(tier: TierLimits) -> Iterator[tuple[str, Callable[[], object]
         yield f"PPO-T2, {benchmark}, {tier.name}", partial(counted, benchmark, wanted, silent)
 
 
-def cells(tier: TierLimits, *benchmarks: str) -> list[Cell]:
+def cells(tier: TierLimits, benchmarks: Collection[str]) -> list[Cell]:
     """Return the cells (pieces of the plan) that time iterations of PPO or count their cycles.
 
     There is one per benchmark and device, the FPGA among them, and none in a tier that a command made itself.

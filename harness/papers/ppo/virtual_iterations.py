@@ -50,7 +50,7 @@ ROBOTS = ("Hopper", "Humanoid")
 
 
 def networks_of(benchmark: str) -> tuple[tuple[GemmLayer, ...], ...]:
-    """Return the layers of each network of a benchmark, one per compute unit: the policy's and the value's (PPO 5.1)."""
+    """Return the layers of a benchmark's networks, one per compute unit: the policy's and the value's (PPO 5.1)."""
     *hidden, last = networks.PPO_NETWORKS[benchmark]
     return ((*hidden, last), (*hidden, GemmLayer(last.inputs, 1)))
 

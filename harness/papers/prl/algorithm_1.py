@@ -34,7 +34,7 @@ from placerl.harness.mapping.assignments import CPU, Assignment
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.turns import Rounds, in_rounds
-from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
+from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model, decided
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import number, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment, gain_of_times
@@ -250,6 +250,4 @@ class MovingActorsGains(Claim):
             said += f" {NOT_COUNTED}"
             unknown = "The threads' cores are assumed, and the learner's device is simulated."
             return by_a_model(faster == len(verdicts), ours, said, unknown=unknown)
-        if faster == len(verdicts):
-            return Finding(Outcome.IN_KIND, ours, said)
-        return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, said)
+        return Finding(decided(faster == len(verdicts), slower), ours, said)

@@ -3,7 +3,7 @@
 A device assignment names the device of the learner and that of replay management.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -13,15 +13,12 @@ from placerl.harness.mapping import Target
 from placerl.harness.mapping.assignments import CPU, OPENCL, Assignment
 from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
-from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.charts import Panel, Panels
 from placerl.harness.papers.evidence import mapping_of, number, races_lost, records
 from placerl.harness.papers.number import Number, from_text, ratio
 from placerl.harness.papers.prl.benchmarks import LARGE, SMALL, WORKLOADS
 from placerl.harness.papers.slow_links import at_both_latencies
 from placerl.primitives.fpga.devices import catalogue
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NEEDS_MAPPINGS = "every mapping run at a small and a large batch size (`placerl validate`)"
 BOTH_SIZES = ("placerl validate --tier standard --only cartpole-dqn", "placerl report")
@@ -179,28 +176,23 @@ class BatchDecidesWhichDeviceMatters(Claim):
             said += " Cases with a modelled rate decide nothing next to measured ones."
         return Finding(Outcome.IN_KIND if all(every) else Outcome.NO_VERDICT, tuple(ours), said)
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+    def panels(self, frame: pd.DataFrame) -> Panels:
         by_workload: dict[str, dict[Assignment, list[tuple[int, Number]]]] = {}
         for (workload, size), found in sorted(_reached(frame).items()):
             for choice, reached in found.items():
                 by_workload.setdefault(workload, {}).setdefault(choice, []).append((size, reached))
-        return charts.chart(
-            *(
-                Panel(
-                    "batch size",
-                    "gradient steps (1/s)",
-                    [
-                        charts.line(f"learner and replay on {choice}", points)
-                        for choice, points in found.items()
-                    ],
-                    workload,
-                    log_x=True,
-                    log_y=True,
-                    published_x=[
-                        ("the replay's device decides up to (published)", SMALL),
-                        ("the learner's from (published)", LARGE),
-                    ],
-                )
-                for workload, found in by_workload.items()
+        return [
+            Panel(
+                "batch size",
+                "gradient steps (1/s)",
+                [charts.line(f"learner and replay on {choice}", points) for choice, points in found.items()],
+                workload,
+                log_x=True,
+                log_y=True,
+                published_x=[
+                    ("the replay's device decides up to (published)", SMALL),
+                    ("the learner's from (published)", LARGE),
+                ],
             )
-        )
+            for workload, found in by_workload.items()
+        ]

@@ -6,14 +6,14 @@ same return. What the comparisons leave out, the reward that re-allocating actor
 measured here.
 """
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 import pandas as pd
 
 from placerl.harness.compare.equal_steps import LEARNS_LESS
-from placerl.harness.papers import charts, relaxed_training
+from placerl.harness.papers import relaxed_training
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits
+from placerl.harness.papers.charts import Panels
 from placerl.harness.papers.comparisons import gains
 from placerl.harness.papers.evidence import records
 from placerl.harness.papers.experiments import Experiment
@@ -27,10 +27,6 @@ from placerl.harness.papers.relaxed_training import (
     runs_of,
     shares,
 )
-from placerl.harness.store.cell import Cell
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 REALLOCATED = Relaxation(
     Experiment("PRL-F9", "training with actors that are re-allocated", "final_return", Returns),
@@ -71,11 +67,7 @@ class ConvergesFasterAtEqualReward(Claim):
     needs = "Stable-Baselines3 or RLlib compared with this project, with returns at equal steps (`placerl compare`)"
     reads = (*BESIDE_LIBRARIES,)
     commands = ("placerl reproduce --only PRL-F9 --tier standard", "placerl report")
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cells (pieces of the plan) that train, one per training run; none in a tier without such "
-        "trainings."""
-        return relaxed_training.cells(TASKS.get(tier.name, ()))
+    measured_by = (partial(relaxed_training.cells, TASKS),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         kept = [
@@ -110,5 +102,5 @@ class ConvergesFasterAtEqualReward(Claim):
         holds = faster == len(found) and not missing and loses and all(loses)
         return Finding(Outcome.IN_KIND if holds else Outcome.NO_VERDICT, ours, said)
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        return charts.chart(*relaxed_training.panels(frame, REALLOCATED))
+    def panels(self, frame: pd.DataFrame) -> Panels:
+        return relaxed_training.panels(frame, REALLOCATED)

@@ -1,11 +1,10 @@
 """Draws the times of primitives on CPU, GPU and FPGA over the batch size (PRL 6.2, Fig. 6 and 7)."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
-from placerl.harness.papers import charts, device_times
+from placerl.harness.papers import device_times
 from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.charts import Panels
 from placerl.harness.papers.clocks import at_both_clocks
 from placerl.harness.papers.device_order import exact, first_at, outcome_of, who_is_first
 from placerl.harness.papers.device_times import (
@@ -23,9 +22,6 @@ from placerl.harness.papers.device_times import (
 )
 from placerl.harness.papers.number import Number, ratio
 from placerl.harness.papers.prl.benchmarks import missing_sizes
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WORKLOAD = "cartpole-dqn"
 CALLS = {"sum_tree.sample": "sampling", "sum_tree.update": "priority update"}
@@ -84,10 +80,8 @@ class ReplayScalesOnDevices(Claim):
             f"From the smallest batch to the largest: {said}.",
         )
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
-        return charts.chart(
-            *(panel(times(frame, WORKLOAD, call), f"{WORKLOAD}: {name}") for call, name in CALLS.items())
-        )
+    def panels(self, frame: pd.DataFrame) -> Panels:
+        return [panel(times(frame, WORKLOAD, call), f"{WORKLOAD}: {name}") for call, name in CALLS.items()]
 
 
 class LearnerIsFastestOnDevices(Claim):
@@ -127,6 +121,6 @@ class LearnerIsFastestOnDevices(Claim):
         )
         return Finding(outcome_of(judged), ours, said)
 
-    def draw(self, frame: pd.DataFrame) -> "Figure | None":
+    def panels(self, frame: pd.DataFrame) -> Panels:
         rows = learner_times(frame, WORKLOAD)
-        return charts.chart(panel(rows, f"{WORKLOAD}: gradient step"))
+        return [panel(rows, f"{WORKLOAD}: gradient step")]

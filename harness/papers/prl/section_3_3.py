@@ -30,7 +30,7 @@ from placerl.harness.mapping import Mapping
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.turns import Rounds, in_rounds
-from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
+from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model, decided
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import number, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment, gain_of_times
@@ -168,6 +168,4 @@ class OverlapHidesTime(Claim):
         ):  # with the learner on the FPGA, as here
             unknown = "The model does not know what else the accelerator's units wait for."
             return by_a_model(everywhere, ours, said, unknown=unknown)
-        if everywhere:
-            return Finding(Outcome.IN_KIND, ours, said)
-        return Finding(Outcome.NOT_REPRODUCED if slower else Outcome.NO_VERDICT, ours, said)
+        return Finding(decided(everywhere, slower), ours, said)

@@ -76,9 +76,14 @@ def _named(function: FunctionType) -> Iterator[Outcome]:
         ):
             if id(node) not in asked:
                 yield Outcome[node.attr]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "by_a_model":
-            yield Outcome.CONSISTENT
-            yield Outcome.NO_VERDICT
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield from _BY_HELPER.get(node.func.id, ())
+
+
+_BY_HELPER = {
+    "by_a_model": (Outcome.CONSISTENT, Outcome.NO_VERDICT),
+    "decided": (Outcome.IN_KIND, Outcome.NOT_REPRODUCED, Outcome.NO_VERDICT),
+}
 
 
 _given: dict[str, set[str]] = defaultdict(set)

@@ -25,7 +25,7 @@ def line(label: str, provenance: Provenance = Provenance.MEASURED, spread: float
     )
 
 
-DRAWN = [claim for claim in papers.claims() if type(claim).draw is not Claim.draw]
+DRAWN = [claim for claim in papers.claims() if type(claim).panels is not Claim.panels]
 
 
 @pytest.mark.parametrize("claim", DRAWN, ids=lambda claim: claim.key)

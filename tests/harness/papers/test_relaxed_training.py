@@ -55,7 +55,7 @@ def test_runs_of_another_length_are_not_compared(tmp_path):
     def lengths(*rows):
         runs = relaxed_training.runs_of(frame_of(tmp_path / str(len(rows)), *rows), PRESAMPLED)
         return {
-            (workload, row.parameters["gradient_steps"])
+            (workload, row.parameters.gradient_steps)
             for workload, curves in runs.items()
             for seeds in curves.values()
             for row in seeds.values()

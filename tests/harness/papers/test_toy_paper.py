@@ -22,28 +22,34 @@ from placerl.harness.papers.discovery import Paper
 PAPER = Paper("TOY", "A Toy (2026)")
 """
 FIGURE_1 = """
-from functools import partial
-
-from matplotlib.figure import Figure
+from dataclasses import dataclass
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement
+from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import claim_cell
-from placerl.harness.papers.evidence import number, records, select
+from placerl.harness.papers.cells import experiment_cells
+from placerl.harness.papers.evidence import number, rows_of
+from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.number import Number, ratio
+
+
+@dataclass(frozen=True)
+class Budget(Columns):
+    budget_s: float
+
+
+EXPERIMENT = Experiment("TOY-F1", "a toy", "time_per_call", Budget)
 
 
 def measure(budget_s, report):
     report(0, 1, "toy")
-    row = partial(Measurement, suite="claim", primitive="toy", quantity="time_per_call", unit="s",
-                  provenance=Provenance.MEASURED, details={"experiment": "TOY-F1", "budget_s": budget_s})
-    return [row(batch_size=size, value=time_s) for size, time_s in ((1, 0.5), (2, 1.0))]
+    of = {"primitive": "toy", "quantity": "time_per_call", "provenance": Provenance.MEASURED}
+    row = EXPERIMENT.row
+    return [row(Budget(budget_s), batch_size=n, value=time_s, **of) for n, time_s in ((1, 0.5), (2, 1.0))]
 
 
 def times(frame):
-    rows = records(select(frame, suite="claim", primitive="toy"))
-    return [number(row, f"batch size {row.batch_size}") for row in rows]
+    return [number(row, f"batch size {row.batch_size}") for row in rows_of(frame, EXPERIMENT)]
 
 
 class TwiceTheBatch(Claim):
@@ -51,9 +57,7 @@ class TwiceTheBatch(Claim):
     statement = "Twice the batch takes twice the time"
     published = (Number("gain", 2.0, "ratio", Provenance.PUBLISHED, "TOY 3, Fig. 1"),)
     needs = "the experiment TOY-F1"
-
-    def cells(self, tier):
-        return [claim_cell(self.key, tier.experiment_s, partial(measure, tier.experiment_s))]
+    measured_by = (experiment_cells(EXPERIMENT, measure),)
 
     def judge(self, frame):
         found = times(frame)
@@ -62,13 +66,8 @@ class TwiceTheBatch(Claim):
         gain = ratio("gain", found[1], found[0])
         return Finding(Outcome.REPRODUCED if gain.value == 2 else Outcome.NOT_REPRODUCED, (gain,), "As printed.")
 
-    def draw(self, frame):
-        found = times(frame)
-        if not found:
-            return None
-        figure = Figure()
-        figure.subplots(subplot_kw={"xlabel": "the axis of the toy"}).plot([n.value for n in found])
-        return figure
+    def panels(self, frame):
+        return [charts.Panel("the axis of the toy", "time", [charts.line("toy", enumerate(times(frame), 1))])]
 """
 
 

@@ -1,6 +1,7 @@
 """Threads on one replay: every side is checked, then measured, and the table and the claim read what was stored."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,12 +13,12 @@ from placerl.harness.papers import Outcome, claims
 from placerl.harness.papers.pal import figure_9_locks
 from placerl.harness.papers.pal.figure_9_locks import (
     BINARY,
+    EXPERIMENT,
     ONE_LOCK,
     OWNER,
     SHARINGS,
     TWO_LOCKS,
     LockedSide,
-    _row,
 )
 from placerl.harness.platforms import available_memory
 from placerl.harness.platforms.available_memory import NotEnoughMemory
@@ -62,12 +63,17 @@ def test_unknown_sharing() -> None:
 
 def turns(times_us: dict[tuple[str, int], float]) -> list[Row]:
     """Rows of one batch size, seconds a round, with samples that vary by 1%."""
-    rows = []
+    rows: list[Row] = []
     for (sharing, threads), time_us in times_us.items():
         samples = [time_us * 1e-6 * (1 + 0.01 * (7 * i % 30) / 30) for i in range(30)]
-        rows.append(_row(LockedSide(sharing, threads), samples, 64, 1024, 0.02, 0))
-        if sharing == TWO_LOCKS:
-            rows.append(_row(LockedSide(sharing, threads, null=True), samples, 64, 1024, 0.02, 0))
+        of: dict[str, Any] = {
+            "primitive": figure_9_locks.PRIMITIVE,
+            "batch_size": 64,
+            "quantity": "time_per_call",
+        }
+        of |= {"backend": "binary" if sharing == BINARY else "native", "device": "cpu"}
+        nulls = (False, True) if sharing == TWO_LOCKS else (False,)
+        rows += [EXPERIMENT.summary(samples, LockedSide(sharing, threads, null), **of) for null in nulls]
     return rows
 
 
