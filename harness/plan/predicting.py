@@ -13,7 +13,7 @@ from pathlib import Path
 
 from placerl.harness import platforms, workloads
 from placerl.harness.core.errors import COMMAND_LINE, OptionName, UserError
-from placerl.harness.core.progress import bar, silent
+from placerl.harness.core.progress import bar
 from placerl.harness.core.revision import STORE_NAME, revision
 from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
@@ -24,6 +24,7 @@ from placerl.harness.plan import plan, tiers
 from placerl.harness.plan.tiers import Tier
 from placerl.harness.platforms import this_machine
 from placerl.harness.profile import simulated as simulated_profile
+from placerl.harness.store.cell import Cell
 from placerl.harness.store.peak_memory import recorded
 from placerl.harness.store.rows import PieceTime, PredictedRate
 from placerl.harness.store.store import Run, Store
@@ -104,6 +105,20 @@ def asked_precisions(names: Sequence[str] | None, device: str | None = None) -> 
     return found
 
 
+def held(run: Run, *cells: Cell) -> Sequence[Row]:
+    """Return the rows of the last of some cells (units of work); those that are due are measured first.
+
+    Args:
+        run: the part of the store that holds and gets the rows.
+        cells: each follows those whose rows it needs.
+    """
+    for cell in cells:
+        if cell.due(run):
+            with bar(cell.key) as report, recorded(run):
+                plan.measure_now(run, cell, report)
+    return cells[-1].rows(run)
+
+
 def profiled(
     run: Run, item: workloads.Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()
 ) -> Sequence[Row]:
@@ -114,12 +129,9 @@ def profiled(
         tier: gives the time to spend.
         precisions: number formats in which learners are timed as well as in float32.
     """
-    cell = plan.profile_cell(item, batch_size, tier, precisions)
-    if cell.due(run):
-        with bar(cell.key) as report, recorded(run):
-            plan.measure_now(run, cell, report)
+    rows = held(run, plan.profile_cell(item, batch_size, tier, precisions))
     if precisions:
-        return cell.rows(run)
+        return rows
     return run.measurements(suite=Suite.PROFILE, workload=item.name, batch_size=batch_size)
 
 
@@ -130,52 +142,38 @@ def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) 
         run: the part of the store that holds and gets the rows.
         device: name of the simulated device, such as "fpga:u200".
     """
-    cell = plan.simulated_cell(item, batch_size, device)
-    if cell.due(run):
-        with bar(cell.key) as report, recorded(run):
-            plan.measure_now(run, cell, report)
-    return [row for row in cell.rows(run) if row.suite == simulated_profile.SUITE]
-
-
-def predicted_with(
-    run: Run, item: workloads.Workload, batch_size: int, tier: Tier, device: str
-) -> list[PredictedRate]:
-    """Return the throughputs that are predicted for a workload if a simulated device is added to this machine.
-
-    Each mapping strategy assigns the parts of a training to devices, and predicts the throughput of the assignments.
-    Times of primitives that are not stored yet are measured or simulated first.
-
-    Args:
-        run: the part of the store that holds and gets the rows.
-        tier: gives the time to spend on measurements.
-        device: name of the simulated device, such as "fpga:u200".
-    """
-    profiled(run, item, batch_size, tier)
-    simulated(run, item, batch_size, device)
-    cell = plan.simulated_prediction_cell(item, batch_size, device)
-    if cell.due(run):
-        plan.measure_now(run, cell, silent)
-    return [row for row in cell.rows(run) if isinstance(row, PredictedRate)]
+    rows = held(run, plan.simulated_cell(item, batch_size, device))
+    return [row for row in rows if row.suite == simulated_profile.SUITE]
 
 
 def predicted(
-    run: Run, item: workloads.Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()
+    run: Run,
+    item: workloads.Workload,
+    batch_size: int,
+    tier: Tier,
+    precisions: Sequence[str] = (),
+    device: str | None = None,
 ) -> list[PredictedRate]:
     """Return the throughputs that are predicted for a workload on this machine, from times of its primitives.
 
     Each mapping strategy assigns the parts of a training to devices, and predicts the throughput of the assignments.
-    Times that are not stored yet are measured first.
+    Times that are not stored yet are measured or simulated first.
 
     Args:
         run: the part of the store that holds and gets the rows.
         tier: gives the time to spend on measurements.
         precisions: number formats in which learners are timed as well as in float32.
+        device: name of a simulated device that is added to this machine, such as "fpga:u200"; None: none is.
     """
-    profiled(run, item, batch_size, tier, precisions)
-    cell = plan.prediction_cell(item, batch_size, precisions)
-    if cell.due(run):
-        plan.measure_now(run, cell, silent)
-    return [row for row in cell.rows(run) if isinstance(row, PredictedRate)]
+    cells = [plan.profile_cell(item, batch_size, tier, precisions)]
+    if device is None:
+        cells += [plan.prediction_cell(item, batch_size, precisions)]
+    else:
+        cells += [
+            plan.simulated_cell(item, batch_size, device),
+            plan.simulated_prediction_cell(item, batch_size, device),
+        ]
+    return [row for row in held(run, *cells) if isinstance(row, PredictedRate)]
 
 
 @dataclass(frozen=True)
@@ -234,7 +232,7 @@ def predictions(
         if platform != platforms.THIS_MACHINE:
             raise UserError(COMMAND_LINE, _DEVICE, device, ("none with another ", _PLATFORM))
         with closing(begin(results, time_to_spend)) as run:
-            rows = predicted_with(run, item, size, time_to_spend, device)
+            rows = predicted(run, item, size, time_to_spend, device=device)
     elif platform == platforms.THIS_MACHINE:
         with closing(begin(results, time_to_spend)) as run:
             rows = predicted(run, item, size, time_to_spend, others)

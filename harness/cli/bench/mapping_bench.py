@@ -4,12 +4,10 @@
 
 A cell is a workload, a batch size and a number of cores. Its choices are all that a user may decide, such as the
 devices, the training loop and the threads (`harness.validate.space`). The fastest one is found by successive halving,
-whose last candidates are measured for long (`harness.validate.study`). Each workload and number of cores has a process
-of its own, which is pinned to its cores before it starts a thread. A benchmark that was interrupted continues with the
-cell that was being measured.
+whose last candidates are measured for long (`harness.validate.study`). Each cell has a process of its own, which is
+pinned to its cores before it starts a thread.
 """
 
-import gc
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -23,7 +21,7 @@ from placerl.harness.cli.bench.training_bench import SMALL, TrainingCell
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.measure.conditions import pinned, usable_cores
-from placerl.harness.platforms import PlatformFile, available_memory, of_this_machine
+from placerl.harness.platforms import PlatformFile, of_this_machine
 from placerl.harness.runtime.units.process import ProcessUnit
 from placerl.harness.store.cell import Cell
 from placerl.harness.validate.study import HOPELESS, StudiedCell, StudyResult, study
@@ -96,113 +94,67 @@ WORKLOADS = (
 )
 
 
-@dataclass
-class Processes:
-    """Runs the cells, each a workload, a batch size and a number of cores, in processes of their own.
-
-    Cells of the same workload and number of cores share a process. Only one process runs at a time.
-
-    Attributes:
-        platform: this machine.
-        budget_s: seconds of a cell.
-    """
-
-    platform: PlatformFile
-    budget_s: float
-    _group: tuple[str, int] | None = None
-    _unit: ProcessUnit[StudiedCell, Sequence[StudyResult]] | None = None
-
-    def study(self, workload: StudiedWorkload, batch_size: int, cores: int) -> Sequence[StudyResult]:
-        """Measure one cell in its process, and return the rows.
-
-        Args:
-            cores: number of cores that the process may use.
-
-        Returns:
-            The rows of the cell; one row of status "not_run" if this process may not use so many cores.
-
-        Raises:
-            UnitError: the cell failed, or its process ended.
-        """
-        usable = usable_cores()
-        cell = StudiedCell(workload.training.name, batch_size, cores)
-        if len(usable) < cores:
-            reason = f"needs: {cores} cores, of which this process may use {len(usable)}"
-            return [
-                cell.row("placerl", None, quantity="gradient_steps_per_s", status="not_run", reason=reason)
-            ]
-        group = workload.training.name, cores
-        if self._unit is None or group != self._group:
-            self.close()
-            with pinned(usable[-cores:]):  # the process inherits it
-                build = partial(studying, workload, self.platform, self.budget_s)
-                self._unit = ProcessUnit(f"{group[0]} on {cores} cores", build, threads=cores)
-            self._group = group
-        try:
-            self._unit.submit(cell)
-            return self._unit.result(LIMIT_S)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """End the process that runs, if there is one. Idempotent."""
-        if self._unit is not None:
-            self._unit.close()
-        self._unit = self._group = None
-
-
-def studying(
-    workload: StudiedWorkload, platform: PlatformFile, budget_s: float
-) -> Callable[[StudiedCell], Sequence[StudyResult]]:
-    """Return a function that measures a cell of a workload in its process, and returns the cell's rows.
+def studied(workload: StudiedWorkload, batch_size: int, cores: int, budget_s: float) -> Sequence[StudyResult]:
+    """Measure one cell in a process of its own, which is pinned to its cores, and return the rows.
 
     Args:
-        workload: the workload; a cell is one of its batch sizes and numbers of cores.
-        platform: this machine.
-        budget_s: seconds of a cell.
+        cores: number of cores that the process may use.
+        budget_s: seconds of the study.
+
+    Returns:
+        The rows of the cell; one row of status "not_run" if this process may not use so many cores.
+
+    Raises:
+        UnitError: the cell failed, or its process ended.
     """
+    usable = usable_cores()
+    cell = StudiedCell(workload.training.name, batch_size, cores)
+    if len(usable) < cores:
+        reason = f"needs: {cores} cores, of which this process may use {len(usable)}"
+        return [cell.row("placerl", None, quantity="gradient_steps_per_s", status="not_run", reason=reason)]
+    with pinned(usable[-cores:]):  # the process inherits it
+        unit = ProcessUnit(
+            str(cell), partial(_studying, workload, of_this_machine(), budget_s), threads=cores
+        )
+    with closing(unit):
+        unit.submit(cell)
+        return unit.result(LIMIT_S)
+
+
+def _studying(
+    workload: StudiedWorkload, platform: PlatformFile, budget_s: float
+) -> Callable[[StudiedCell], Sequence[StudyResult]]:
+    """Return the function that measures a cell of a workload in its process."""
 
     def studied(cell: StudiedCell) -> Sequence[StudyResult]:
         with closing(MeasuredCell(workload.item(), cell.batch_size, cell.cores, platform)) as timed:
             return study(cell, timed, budget_s)
 
-    def alone(cell: StudiedCell) -> Sequence[StudyResult]:
-        try:
-            return studied(cell)
-        finally:
-            # The next cell of this process needs the memory of this one's replays, which refer to each other.
-            gc.collect()
-            available_memory.release()
-
-    return alone
+    return studied
 
 
-def cells_of(workloads: Sequence[StudiedWorkload], processes: Processes, only: str = "") -> list[Cell]:
+def cells_of(workloads: Sequence[StudiedWorkload], budget_s: float, only: str = "") -> list[Cell]:
     """Return the units of work of the benchmark, one for each workload, batch size and number of cores.
-
-    Those of the same workload and number of cores follow each other, because they share a process.
 
     Args:
         workloads: the workloads.
-        processes: runs the cells.
+        budget_s: seconds of a cell.
         only: part of the key, such as "pong-dqn-cnn/32/1-core", of the cells to return; empty for all.
     """
-    made = []
-    for workload in workloads:
-        for cores in workload.cores:
-            for size in workload.batch_sizes:
 
-                def measure(
-                    report: Report,
-                    workload: StudiedWorkload = workload,
-                    size: int = size,
-                    cores: int = cores,
-                ) -> Sequence[StudyResult]:
-                    return processes.study(workload, size, cores)
+    def measure(workload: StudiedWorkload, size: int, cores: int, report: Report) -> Sequence[StudyResult]:
+        return studied(workload, size, cores, budget_s)
 
-                key = f"{SUITE}/{workload.training.name}/{size}/{cores}-core"
-                made.append(cell(key, measure, processes.budget_s + OVERHEAD_S))
+    made = [
+        cell(
+            f"{SUITE}/{workload.training.name}/{size}/{cores}-core",
+            partial(measure, workload, size, cores),
+            budget_s + OVERHEAD_S,
+        )
+        for workload in workloads
+        for cores in workload.cores
+        for size in workload.batch_sizes
+    ]
     return [one for one in made if only in one.key]
 
 
@@ -255,12 +207,11 @@ def bench(
 
     Exit status 1 if a cell failed; the same command tries it again.
     """
-    processes = Processes(of_this_machine(), budget_s)
-    chosen = cells_of(WORKLOADS, processes, cells)
+    chosen = cells_of(WORKLOADS, budget_s, cells)
     if not chosen:
         raise UserError("command line", "--cells", repr(cells), "a part of a cell's key")
 
     def said(rows: Sequence[StudyResult]) -> list[str]:
         return [*summary(results(rows)), *_not_run(rows)[:SHOWN_FAILURES]]
 
-    return Bench(SUITE, StudyResult, chosen, table, selecting=("cells",), summary=said, close=processes.close)
+    return Bench(SUITE, StudyResult, chosen, table, selecting=("cells",), summary=said)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from placerl.harness.cli.bench import mapping_bench
-from placerl.harness.cli.bench.mapping_bench import WORKLOADS, Processes, cells_of
+from placerl.harness.cli.bench.mapping_bench import WORKLOADS, cells_of, studied
 from placerl.harness.mapping import Mapping
 from placerl.harness.validate.space import Decision
 from placerl.harness.validate.study import OURS, StudiedCell
@@ -18,7 +18,7 @@ CHOICE, SLOW = (Decision(Mapping.parse(f"{name}-native-cpu")) for name in ("nati
 
 
 def test_there_are_sixty_cells_of_the_workloads_in_which_answers_differ() -> None:
-    cells = cells_of(WORKLOADS, Processes(None, 30.0))
+    cells = cells_of(WORKLOADS, 30.0)
     assert len(cells) >= 60
     assert len({cell.key for cell in cells}) == len(cells)
     assert sum(cell.estimate_s for cell in cells) <= 3900
@@ -52,23 +52,23 @@ def rows_of(workload: str, size: int, cores: int) -> list:
 def test_a_study_goes_on_where_it_stopped(
     placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    studied: list[tuple[str, int, int]] = []
+    asked_for: list[tuple[str, int, int]] = []
     broken = {("cartpole-dqn-8-8", 128, 1)}
 
-    def study(self, workload, size, cores):
+    def study(workload, size, cores, budget_s):
         key = workload.training.name, size, cores
-        studied.append(key)
+        asked_for.append(key)
         if key in broken:
             raise MemoryError("no memory")
         return rows_of(*key)
 
-    monkeypatch.setattr(Processes, "study", study)
+    monkeypatch.setattr(mapping_bench, "studied", study)
     asked = ("bench", "mapping", "--cells", "cartpole-dqn-8-8", "--results", str(tmp_path))
     asked += ("--out", str(tmp_path / "out"))
     first = placerl(*asked)
     assert first.status == 1
     assert "cartpole-dqn-8-8/128/1-core; the next run tries them again." in first.err
-    assert len(studied) == 10
+    assert len(asked_for) == 10
     assert "9 cells; 9 finalists; 0 choices failed, 9 were predicted too slow to be run" in first.out
     assert "MemoryError: no memory" in first.out
     assert len(first.out.splitlines()) <= 40
@@ -79,15 +79,15 @@ def test_a_study_goes_on_where_it_stopped(
     assert "4.0 times slower" not in first.out + text, "it is no failure of a cell"
     broken.clear()
     second = placerl(*asked)
-    assert studied[10:] == [("cartpole-dqn-8-8", 128, 1)], "the others are stored"
+    assert asked_for[10:] == [("cartpole-dqn-8-8", 128, 1)], "the others are stored"
     assert second.status == 0
     assert "10 cells; 10 finalists" in second.out
     placerl(*asked[:3], "cartpole-dqn-8-8/32/2", *asked[4:], "--again")
-    assert studied[11:] == [("cartpole-dqn-8-8", 32, 2)]
+    assert asked_for[11:] == [("cartpole-dqn-8-8", 32, 2)]
 
 
 def test_a_cell_of_more_cores_than_there_are_is_not_run() -> None:
-    (row,) = Processes(None, 0.0).study(WORKLOADS[0], 32, 10_000)
+    (row,) = studied(WORKLOADS[0], 32, 10_000, 0.0)
     assert row.status == "not_run"
     assert row.reason.startswith("needs: 10000 cores")
     assert summary(results([row])) == ["No cell has a final."]
@@ -120,21 +120,12 @@ class Unit:
         Unit.running -= 1
 
 
-def test_each_workload_and_number_of_cores_has_a_pinned_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_cell_has_a_pinned_process_that_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mapping_bench, "ProcessUnit", Unit)
     before = os.sched_getaffinity(0)
-    processes = Processes(None, 0.0)
-    assert processes.study(WORKLOADS[0], 32, 1) == [1, 1]
-    first = processes._unit
-    assert processes.study(WORKLOADS[0], 128, 1) == [1, 1]
-    assert processes._unit is first
-    processes.study(WORKLOADS[1], 32, 1)
-    assert processes._unit.name == "cartpole-ddpg-8-8 on 1 cores"
+    assert studied(WORKLOADS[0], 32, 1, 0.0) == [1, 1]
+    assert Unit.running == 0
     with pytest.raises(RuntimeError, match="died"):
-        processes.study(WORKLOADS[1], 512, 1)
-    assert Unit.running == 0, "the next cell starts another"
-    processes.study(WORKLOADS[1], 32, 1)
-    processes.close()
-    processes.close()
+        studied(WORKLOADS[1], 512, 1, 0.0)
     assert Unit.running == 0
     assert os.sched_getaffinity(0) == before
