@@ -16,6 +16,7 @@ from placerl.primitives.fpga.convolution.layout_transform import (
     move_cycles,
     moves_golden,
 )
+from tests.primitives.fpga import restarted
 
 side = st.integers(1, 5)
 LANES = 4
@@ -25,7 +26,7 @@ def run_bands(
     bands: list[dict[str, int]], moves: int, lanes: int = LANES, **options: Any
 ) -> simulation.SimulatedRun:
     commands = {name: np.array([band[name] for band in bands]) for name in bands[0]}
-    module = simulation.interpreted(LayoutTransform(lanes=lanes))
+    module = restarted.interpreted(LayoutTransform, lanes=lanes)
     return module.run({"commands": commands}, {"moves": moves}, **options)
 
 

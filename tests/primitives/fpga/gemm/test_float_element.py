@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.compute_unit.simulation import SimulatedUnit
 from placerl.primitives.fpga.cycles import gemm_float32
 from placerl.primitives.fpga.gemm.core import GemmCore
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, command_fields
 from placerl.primitives.fpga.gemm.timer import GemmTimer
 from placerl.primitives.fpga.simulation.ports import columns
+from tests.primitives.fpga import restarted
 from tests.primitives.fpga.gemm import float_golden
 
 SIDE = 2
@@ -66,7 +66,7 @@ def test_products_are_the_golden_models_bit_by_bit(a: int, b: int, c: int, seed:
 @settings(max_examples=8, deadline=None)
 @given(shapes=st.lists(st.builds(GemmShape, SIZES, SIZES, SIZES), min_size=1, max_size=3))
 def test_the_timer_counts_the_same_cycles(shapes: list[GemmShape]) -> None:
-    timer = simulation.interpreted(GemmTimer(side=4, block_load=True, float32=True))
+    timer = restarted.interpreted(GemmTimer, side=4, block_load=True, float32=True)
     for dataflow in DATAFLOWS:
         commands = [
             {"gemm": command_fields(shape, side=4, dataflow=dataflow), "transposed_a": 0} for shape in shapes
@@ -80,7 +80,7 @@ def test_the_timer_counts_the_same_cycles(shapes: list[GemmShape]) -> None:
 def test_the_timer_counts_the_model_at_ppos_sides(side: int) -> None:
     """Hopper's hidden layer with its biases, 32 samples: forward, backward and weight gradient (PPO 5.1, 5.2)."""
     shapes = [GemmShape(64, 65, 32), GemmShape(64, 64, 32), GemmShape(64, 32, 65)]
-    timer = simulation.interpreted(GemmTimer(side=side, block_load=True, float32=True))
+    timer = restarted.interpreted(GemmTimer, side=side, block_load=True, float32=True)
     for shape, dataflow in zip(shapes, DATAFLOWS, strict=True):
         command = {"gemm": command_fields(shape, side=side, dataflow=dataflow), "transposed_a": 0}
         found = timer.run({"commands": columns([command])}, {"finished": 1}).outputs["finished"]

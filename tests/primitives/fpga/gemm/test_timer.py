@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.compute_unit.simulation import SimulatedUnit
 from placerl.primitives.fpga.cycles.gemm import core_cycles
 from placerl.primitives.fpga.cycles.layout import plain_stalls
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, command_fields
 from placerl.primitives.fpga.gemm.timer import GemmTimer
+from tests.primitives.fpga import restarted
 
 SIDE = 3
 SIZES = st.integers(1, 11)
@@ -26,7 +26,7 @@ def timed(
     fields = [command_fields(shape, side=SIDE, dataflow=dataflow) for shape in shapes]
     gemm = {name: np.array([each[name] for each in fields]) for name in fields[0]}
     commands = {"gemm": gemm, "transposed_a": np.full(len(shapes), int(transposed_a))}
-    timer = simulation.interpreted(GemmTimer(side=SIDE, **kind))
+    timer = restarted.interpreted(GemmTimer, side=SIDE, **kind)
     found = timer.run({"commands": commands}, {"finished": len(shapes)}).outputs["finished"]
     return list(zip(found["cycles"].tolist(), found["stalls"].tolist(), strict=True))
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.host import COMMON, Field, HostAccess, Register, RegisterFile, RegisterMap
+from tests.primitives.fpga import restarted
 from tests.primitives.fpga.host.golden import GoldenRegisters
 
 REGISTERS = RegisterMap(
@@ -37,7 +37,7 @@ events = st.tuples(st.just("events"), st.sampled_from(["events", "errors"]), WOR
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.one_of(writes, reads, drives, events), max_size=25))
 def test_accesses_are_the_golden_models(actions: list[Any]) -> None:
-    model, golden = simulation.interpreted(RegisterFile(REGISTERS)), GoldenRegisters(REGISTERS)
+    model, golden = restarted.interpreted(RegisterFile, REGISTERS), GoldenRegisters(REGISTERS)
     host = HostAccess(model, REGISTERS, "bus")
     for kind, *rest in actions:
         if kind == "write":
@@ -64,7 +64,7 @@ def test_accesses_are_the_golden_models(actions: list[Any]) -> None:
 
 
 def test_a_pulse_lasts_one_cycle() -> None:
-    model = simulation.interpreted(RegisterFile(REGISTERS))
+    model = restarted.interpreted(RegisterFile, REGISTERS)
     write = {"bus__aw": {"address": [0]}, "bus__w": {"data": [1], "strobe": [15]}}
     model.run(write, {})
     seen = []
@@ -76,7 +76,7 @@ def test_a_pulse_lasts_one_cycle() -> None:
 
 @pytest.mark.parametrize("event", [0, 1])
 def test_an_event_in_the_cycle_of_its_clearing_stays(event: int) -> None:
-    model = simulation.interpreted(RegisterFile(REGISTERS))
+    model = restarted.interpreted(RegisterFile, REGISTERS)
     model.write("events", 1)
     model.step()
     model.write("events", 0)
@@ -100,7 +100,7 @@ def test_an_event_in_the_cycle_of_its_clearing_stays(event: int) -> None:
 def test_a_read_sees_a_write_that_is_over_and_none_that_has_not_begun(
     write_gaps: list[tuple[int, int]], read_gaps: list[int], b_ready: list[bool], r_ready: list[bool]
 ) -> None:
-    model = simulation.interpreted(RegisterFile(REGISTERS))
+    model = restarted.interpreted(RegisterFile, REGISTERS)
     count, reads = len(write_gaps), len(read_gaps)
     run = model.run(
         {

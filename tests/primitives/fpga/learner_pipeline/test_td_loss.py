@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
 from placerl.primitives.fpga.learner_pipeline.td_loss import LATENCY, TdLossUnit, td_loss
+from tests.primitives.fpga import restarted
 
 
 def batch_of(rng: np.random.Generator, size: int, actions: int, extreme: bool) -> dict[str, np.ndarray]:
@@ -40,7 +40,7 @@ def test_the_unit_gives_the_golden_models_errors(
     size = 12
     batch = batch_of(np.random.default_rng(seed), size, actions, extreme)
     terms = {name: batch[name] for name in ("action", "reward", "discount", "weight")}
-    unit = simulation.interpreted(TdLossUnit(actions, double=double))
+    unit = restarted.interpreted(TdLossUnit, actions, double=double)
     unit.write("huber", int(huber))
     values = ("outputs", "targets", *(("greedy",) if double else ()))
     run = unit.run(

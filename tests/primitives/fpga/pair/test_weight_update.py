@@ -10,6 +10,7 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.compute_unit.simulation import SimulatedUnit
 from placerl.primitives.fpga.pair.weight_update import WeightUpdate, update_golden
+from tests.primitives.fpga import restarted
 
 SIDE, BITS = 3, 8
 
@@ -20,7 +21,7 @@ SIDE, BITS = 3, 8
 def test_rows_of_weights(shared: bool, count: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     weights, gradients = rng.integers(-128, 128, (2, count, 2, SIDE))
-    model = simulation.interpreted(WeightUpdate(side=SIDE, width=BITS))
+    model = restarted.interpreted(WeightUpdate, side=SIDE, width=BITS)
     model.write("shared", int(shared))
     rows = {"weights": weights, "gradients": gradients}
     run = model.run({"rows": rows}, {"updated": count})

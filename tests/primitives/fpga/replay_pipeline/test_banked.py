@@ -20,6 +20,7 @@ from placerl.primitives.fpga.replay_pipeline import (
     Request,
     Response,
 )
+from tests.primitives.fpga import restarted
 
 FORMS = pytest.mark.parametrize("form", list(Form), ids=lambda form: form.value)
 PLACE_BITS = 10  # of a tag: a request's place in its lane; the lane's number is above
@@ -102,7 +103,7 @@ def test_any_requests_of_all_lanes(form: Form, data: st.DataObject) -> None:
         for bank in range(layout.banks)
     }
     golden = BankedGoldenTree(layout)
-    model = simulation.interpreted(BankedPipeline(layout, form))
+    model = restarted.interpreted(BankedPipeline, layout, form)
     model.write("last_leaf", int(layout.bank.path_of(np.array([layout.bank.leaves - 1]))[0]))
     assert_golden(model, layout, golden, lanes, gaps=gaps, ready=ready)
     model.step(20)

@@ -8,6 +8,7 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.replay_pipeline.node_memory import READ_CYCLES, NodeMemory
+from tests.primitives.fpga import restarted
 from tests.primitives.fpga.resettable import Resettable, reset
 
 ACCESSES = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 255)), max_size=25)
@@ -18,7 +19,7 @@ ACCESSES = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 2
 def test_each_access_sees_the_writes_before_it(
     accesses: list[tuple[int, bool, int]], pauses: list[int]
 ) -> None:
-    model = simulation.interpreted(NodeMemory(width=8, depth=4))
+    model = restarted.interpreted(NodeMemory, width=8, depth=4)
     words, moves = [0] * 4, len(accesses) + READ_CYCLES
     for move in range(moves):
         pause = pauses[move % len(pauses)] if pauses else 0

@@ -20,15 +20,20 @@ from placerl.primitives.fpga.replay_pipeline import (
     Request,
     Response,
 )
+from tests.primitives.fpga import restarted
 from tests.primitives.fpga.resettable import Resettable, reset
 
 FORMS = pytest.mark.parametrize("form", list(Form), ids=lambda form: form.value)
 SMALL_LAYOUT = PipelineLayout(fanout=4, levels=2, leaf_bits=8, tag_bits=1)
-Simulator = Callable[[Any], simulation.Simulation]
+Simulator = Callable[..., simulation.Simulation]
+
+
+def compiled(block: Callable[..., Any], *arguments: Any) -> simulation.Simulation:
+    return simulation.compiled(block(*arguments))
 
 
 def started(simulator: Simulator, layout: PipelineLayout, form: Form, capacity: int) -> simulation.Simulation:
-    model = simulator(ReplayPipeline(layout, form))
+    model = simulator(ReplayPipeline, layout, form)
     model.write("last_leaf", int(layout.path_of(np.array([capacity - 1]))[0]))
     return model
 
@@ -92,7 +97,7 @@ def test_any_requests_one_behind_the_other(form: Form, data: st.DataObject) -> N
         st.lists(st.sampled_from([0, 0, 0, 1, 3]), min_size=len(requests), max_size=len(requests))
     )
     ready = [*data.draw(st.lists(st.booleans(), max_size=5)), True]
-    model = started(simulation.interpreted, layout, form, capacity)
+    model = started(restarted.interpreted, layout, form, capacity)
     golden = GoldenTree(layout, capacity)
     found, _ = ask(model, layout, requests, gaps={"requests": gaps}, ready={"responses": ready})
     assert found == golden.respond_all(requests)
@@ -102,7 +107,7 @@ def test_any_requests_one_behind_the_other(form: Form, data: st.DataObject) -> N
 @FORMS
 def test_the_path_of_a_sample_is_remembered_for_its_update(form: Form) -> None:
     layout = PipelineLayout(fanout=3, levels=3, leaf_bits=6, tag_bits=4)
-    model = started(simulation.interpreted, layout, form, layout.leaves)
+    model = started(restarted.interpreted, layout, form, layout.leaves)
     golden = GoldenTree(layout)
     fill = [Request(Operation.INSERT, value=leaf % 5) for leaf in range(layout.leaves)]
     assert ask(model, layout, fill)[0] == golden.respond_all(fill)
@@ -131,7 +136,7 @@ def test_the_path_of_a_sample_is_remembered_for_its_update(form: Form) -> None:
 def test_a_larger_tree_in_verilator(form: Form, fanout: int) -> None:
     layout = PipelineLayout(fanout=fanout, levels=4, leaf_bits=12, tag_bits=10)
     rng = np.random.default_rng(fanout)
-    model = started(simulation.compiled, layout, form, 200)
+    model = started(compiled, layout, form, 200)
     golden = GoldenTree(layout, 200)
     for _ in range(3):
         operations = [Operation(int(o)) for o in rng.integers(0, 4, 700)]

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.replay_pipeline.stream_register import StreamRegister
+from tests.primitives.fpga import restarted
 
 
 @settings(max_examples=20)
@@ -16,7 +16,7 @@ from placerl.primitives.fpga.replay_pipeline.stream_register import StreamRegist
     ready=st.lists(st.booleans(), max_size=5),
 )
 def test_every_item_passes_once_and_in_order(gaps: list[int], ready: list[bool]) -> None:
-    model = simulation.interpreted(StreamRegister(8))
+    model = restarted.interpreted(StreamRegister, 8)
     items = list(range(1, len(gaps) + 1))
     run = model.run(
         {"items": items}, {"out": len(items)}, gaps={"items": gaps}, ready={"out": [*ready, True]}
@@ -25,12 +25,12 @@ def test_every_item_passes_once_and_in_order(gaps: list[int], ready: list[bool])
 
 
 def test_an_item_passes_per_cycle_one_cycle_later() -> None:
-    run = simulation.interpreted(StreamRegister(8)).run({"items": list(range(10))}, {"out": 10})
+    run = restarted.interpreted(StreamRegister, 8).run({"items": list(range(10))}, {"out": 10})
     assert run.cycles == 11
 
 
 def test_ready_follows_the_receiver_a_cycle_later() -> None:
-    model = simulation.interpreted(StreamRegister(8))
+    model = restarted.interpreted(StreamRegister, 8)
     run = model.run({"items": list(range(4))}, {"out": 4}, ready={"out": [False] * 6 + [True]})
     assert run.outputs["out"].tolist() == [0, 1, 2, 3]
     # Two items fit. The receiver takes the first in cycle 6, and the third enters in the next.

@@ -5,15 +5,15 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.vector.stream_sequencer import StreamSequencer, sequence_cycles
+from tests.primitives.fpga import restarted
 
 
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, 30)), min_size=1, max_size=4))
 def test_cycles_are_the_golden_models(commands: list[tuple[int, int]]) -> None:
     words, latency = np.array(commands).T
-    run = simulation.interpreted(StreamSequencer()).run(
+    run = restarted.interpreted(StreamSequencer).run(
         {"commands": {"words": words, "latency": latency}}, {"done": len(commands)}
     )
     np.testing.assert_array_equal(run.outputs["done"], words)
