@@ -110,14 +110,22 @@ checks after 8 minutes.
 """
 PREDICTING_SHARE = 0.1
 """Share of a cell's seconds that is kept for its predictions, which follow the rounds."""
-THREADS = 1  # of PyTorch; a mapping's other parts have cores of their own
-ROUNDS = 30
 WARM_UP_CALLS = 1
 """Blocks of calls of a case before the length of its blocks is found: its check, and what finds the length of a
 training's calls, have run before.
 """
-LONG_BLOCK_S = 60e-3
-"""Length of a block of calls, seconds, beyond which a case has fewer blocks, as with large batches or simulations."""
+PROTOCOL = measure.Protocol(
+    rounds=30,
+    block_s=20e-3,
+    piece_s=PIECE_S,
+    lead_in_calls=1,
+    largest_block=1024,
+    long_block_s=60e-3,
+    threads=1,
+)
+"""How trainings and pieces are timed in the same rounds; with large batches or simulations a case has fewer blocks.
+PyTorch has one thread; a mapping's other parts have cores of their own.
+"""
 
 
 def cells(
@@ -326,17 +334,11 @@ def validate(
         VALIDATED.values(),
         problem,
     )
-    protocol = measure.Protocol(
-        rounds=ROUNDS,
-        block_s=20e-3,
+    protocol = replace(
+        PROTOCOL,
         warm_up_calls=WARM_UP_CALLS,
-        piece_s=PIECE_S,
-        lead_in_calls=1,
-        largest_block=1024,
-        long_block_s=LONG_BLOCK_S,
         budget_s=(1 - PREDICTING_SHARE) * max(0.0, end_s - perf_counter()),
         ends_within=True,
-        threads=THREADS,
         caller_core=default_core(),
     )
     with closing(parts):
@@ -360,12 +362,8 @@ def validate(
         )
         for mapping, loop in trainings
     }
-    profile = [_piece(one, timings, item, batch_size) for one in pieces]
-    # As the clock had them: a training in the same round ran at the same speed.
-    rounds = [
-        dict(zip(t.clock_rounds, t.clock_s, strict=True)) for t in (one.timing(timings) for one in pieces)
-    ]
-    profile, rounds = [*profile, *board], [*rounds, *({} for _ in board)]
+    profile = [*piece_rows(pieces, timings, item, batch_size), *board]
+    rounds = [*rounds_of(pieces, timings), *({} for _ in board)]
     table = Profile(profile, rounds, batch_size)
     predicted = _predictions(item, problem, profile, table, platform, ran)
     overlapped = VALIDATED[NAMES[Loop.OVERLAPPED]]
@@ -383,22 +381,42 @@ def validate(
     ]
 
 
-def _piece(
-    one: PrimitiveCase, timings: Mapping[str, measure.Timing], item: Workload, batch_size: int
-) -> PieceTime:
-    row = one.timing(timings).measurement(
-        PieceTime,
-        suite=SUITE,
-        workload=item.name,
-        primitive=one.primitive,
-        backend=one.target.kind,
-        device=one.target.device,
-        batch_size=batch_size,
-        target=str(one.target),
-        items_per_call=one.batch_size,
-        **one.details,
+def piece_rows(
+    pieces: Sequence[PrimitiveCase], timings: Mapping[str, measure.Timing], item: Workload, batch_size: int
+) -> list[PieceTime]:
+    """Return the times of pieces (calls of the training loop) as rows.
+
+    Args:
+        timings: the results of `measure.measure`, by name of the case.
+        item, batch_size: the workload and batch size of which they are pieces.
+    """
+    rows = (
+        one.timing(timings).measurement(
+            PieceTime,
+            suite=SUITE,
+            workload=item.name,
+            primitive=one.primitive,
+            backend=one.target.kind,
+            device=one.target.device,
+            batch_size=batch_size,
+            target=str(one.target),
+            items_per_call=one.batch_size,
+            **one.details,
+        )
+        for one in pieces
     )
-    return replace(row, provenance=provenance_of(one))
+    return [replace(row, provenance=provenance_of(one)) for row, one in zip(rows, pieces, strict=True)]
+
+
+def rounds_of(
+    pieces: Sequence[PrimitiveCase], timings: Mapping[str, measure.Timing]
+) -> list[dict[int, float]]:
+    """Return each piece's seconds by number of the round, as the clock had them.
+
+    A training in the same round ran at the same speed.
+    """
+    found = (one.timing(timings) for one in pieces)
+    return [dict(zip(timing.clock_rounds, timing.clock_s, strict=True)) for timing in found]
 
 
 def _board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[PieceTime | MachinePeak]:

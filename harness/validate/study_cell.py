@@ -4,7 +4,7 @@ These are the calls (pieces of the training loop) of every setting, short runs o
 the final (`harness.validate.study`). A choice is a way to run the training, for one workload at one batch size.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,10 +13,16 @@ import torch
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
-from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
-from placerl.harness.loop.recorder import PIECE_S
-from placerl.harness.mapping import VALIDATED, Entry, PerformanceTable, Platform, Prediction, Problem, Target
+from placerl.harness.mapping import (
+    VALIDATED,
+    PerformanceTable,
+    Platform,
+    Prediction,
+    Problem,
+    Target,
+    predict,
+)
 from placerl.harness.mapping.candidates import COMPARED_ONLY
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.strategies.composed_loop import NAMES, ComposedLoop
@@ -30,7 +36,6 @@ from placerl.harness.profile.cases.rounds import round_cases
 from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.profile.cases.training import TimedTraining, training_case
 from placerl.harness.profile.cases.validation_rounds import FPGA, validation_cases
-from placerl.harness.store.rows import PieceTime
 from placerl.harness.validate import plan
 from placerl.harness.validate.rows import Profile
 from placerl.harness.validate.space import CPU, NATIVE, THREADED, Decision, Setting, space, under
@@ -47,7 +52,8 @@ OVERLAPPED = ((512, 32), (4096, 4), (2**20, 2))
 """Gradient steps of an iteration with concurrent actors, by the largest batch size: with long steps, a few of them hide
 the hand-over just as well.
 """
-BLOCK_S, FINAL_BLOCK_S = 5e-3, 20e-3
+BLOCK_S = 5e-3
+"""Length of a block of pieces before any choice is run, seconds."""
 
 
 @dataclass(frozen=True)
@@ -148,27 +154,22 @@ class MeasuredCell:
         """
         settings = list(dict.fromkeys([self._own, *(choice.setting for choice in self.choices)]))
         pieces = {setting: self._at(setting).pieces for setting in settings}
-        protocol = measure.Protocol(
-            rounds=plan.ROUNDS,
-            block_s=BLOCK_S,
-            warm_up_s=BLOCK_S,
-            piece_s=PIECE_S,
-            lead_in_calls=1,
-            largest_block=1024,
-            long_block_s=plan.LONG_BLOCK_S,
-            budget_s=budget_s,
-            threads=1,
-            caller_core=default_core(),
-        )
+        every = distinct(piece for some in pieces.values() for piece in some)
+        timings = self._timed(every, budget_s, report, block_s=BLOCK_S, warm_up_s=BLOCK_S)
+        for setting, some in pieces.items():
+            rows = plan.piece_rows(some, timings, self._item, self._batch_size)
+            self._tables[setting] = predict.table_from(rows, self._batch_size)
+
+    def _timed(
+        self, cases: Iterable[measure.Case[Any]], budget_s: float, report: Report, **how: Any
+    ) -> Mapping[str, measure.Timing]:
+        """Time cases in interleaved rounds, as a validation does; `how`: fields of `Protocol`."""
         set_threads(1, 1)
-        timings = measure.measure(
-            distinct(piece for some in pieces.values() for piece in some),
-            protocol,
+        return measure.measure(
+            cases,
+            replace(plan.PROTOCOL, budget_s=budget_s, caller_core=default_core(), **how),
             progress=lambda done, total: report(done, total, "interleaved rounds"),
         )
-        for setting, some in pieces.items():
-            entries = (_entry(piece, piece.timing(timings), self._batch_size) for piece in some)
-            self._tables[setting] = PerformanceTable(entry for entry in entries if entry)
 
     def predict(self, choice: Decision) -> Prediction | None:
         """Return the predicted rate of a choice; None if one of the calls from which it is predicted was not timed.
@@ -250,23 +251,8 @@ class MeasuredCell:
         runs: dict[Decision, dict[str, TimedTraining]] = {choice: {} for choice in choices}
         trainings = {choice: self._training(choice, runs[choice]) for choice in choices}
         pieces = {choice: self._pieces_of(choice) for choice in choices}
-        protocol = measure.Protocol(
-            rounds=plan.ROUNDS,
-            block_s=FINAL_BLOCK_S,
-            piece_s=PIECE_S,
-            lead_in_calls=1,
-            largest_block=1024,
-            long_block_s=plan.LONG_BLOCK_S,
-            budget_s=budget_s,
-            threads=1,
-            caller_core=default_core(),
-        )
-        set_threads(1, 1)
-        timings = measure.measure(
-            distinct([*(piece for some in pieces.values() for piece in some), *trainings.values()]),
-            protocol,
-            progress=lambda done, total: report(done, total, "interleaved rounds"),
-        )
+        every = [*(piece for some in pieces.values() for piece in some), *trainings.values()]
+        timings = self._timed(distinct(every), budget_s, report)
         found = {}
         for choice, case in trainings.items():
             timing = case.timing(timings)
@@ -286,22 +272,11 @@ class MeasuredCell:
         rates: Mapping[int, float],
     ) -> tuple[float, ...]:
         """Return the errors of the predictions from each round's pieces, as the clock had them."""
-        timed = [(piece, piece.timing(timings)) for piece in pieces]
-        if not timed or any(timing.median_s is None for _, timing in timed):
+        rows = plan.piece_rows(pieces, timings, self._item, self._batch_size)
+        if not rows or any(row.value is None for row in rows):
             return ()
-        rows = [
-            timing.measurement(
-                PieceTime,
-                suite=SUITE,
-                primitive=piece.primitive,
-                backend=piece.target.kind,
-                batch_size=self._batch_size,
-                target=str(piece.target),
-            )
-            for piece, timing in timed
-        ]
-        rounds = [dict(zip(timing.clock_rounds, timing.clock_s, strict=True)) for _, timing in timed]
-        profile, before = Profile(rows, rounds, self._batch_size), self._tables[choice.setting]
+        profile = Profile(rows, plan.rounds_of(pieces, timings), self._batch_size)
+        before = self._tables[choice.setting]
         # A prediction also asks which other pieces there are; it uses the times of the final's alone.
         tables = {n: PerformanceTable([*before, *profile.at(n)]) for n in rates}
         return tuple(self._predicted(choice, tables[n]).gps / gps - 1 for n, gps in rates.items())
@@ -440,12 +415,3 @@ def _combined(piece: PrimitiveCase, setting: Setting) -> bool:
     stored = "round of " in name and name.count("-") >= 2
     threaded = setting.threads == 1 or piece.target in (CPU, NATIVE) or piece.target.backend in THREADED
     return threaded and not elsewhere and not stored
-
-
-def _entry(piece: PrimitiveCase, timing: measure.Timing, batch_size: int) -> Entry | None:
-    if timing.median_s is None:
-        return None
-    low_s, high_s = timing.low_s or timing.median_s, timing.high_s or timing.median_s
-    return Entry(
-        piece.primitive, piece.target, batch_size, timing.median_s, low_s, high_s, Provenance.MEASURED
-    )
