@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from placerl.harness.cli.bench.command import Bench, cell, chosen, joined, section
+from placerl.harness.cli.bench.command import Bench, cell, chosen, joined, section, shown
 from placerl.harness.compare import adapters
 from placerl.harness.compare.adapters import GAIN, NULL, PAIRS, SUITE, THROUGHPUT, AdapterResult, Pair
 from placerl.harness.core.progress import Report
@@ -52,9 +52,9 @@ def table(rows: Sequence[AdapterResult]) -> str:
             continue
         notes[gain.version] = gain.note
         texts = [
-            *(_interval(found[THROUGHPUT, replay], ".1f") for replay in ("own", "ours")),
-            _interval(gain, ".3f"),
-            _interval(found[NULL, None], ".3f"),
+            *(shown(found[THROUGHPUT, replay], 1, ".1f") for replay in ("own", "ours")),
+            shown(gain, 1, ".3f"),
+            shown(found[NULL, None], 1, ".3f"),
             f"{gain.verdict}: {gain.why_no_verdict}" if gain.why_no_verdict else str(gain.verdict),
         ]
         cells.append([name, *texts])
@@ -68,11 +68,6 @@ def table(rows: Sequence[AdapterResult]) -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-def _interval(row: AdapterResult, digits: str) -> str:
-    noisy = "~" if row.status == "too_noisy" else ""
-    return f"{noisy}{row.value:{digits}} [{row.low:{digits}}, {row.high:{digits}}]"
 
 
 def bench(

@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from placerl.harness.cli.bench.command import Bench, cell, numbers, section
+from placerl.harness.cli.bench.command import Bench, cell, numbers, section, shown
 from placerl.harness.cluster import cells as on_cluster
 from placerl.harness.cluster.connection import MACHINE, connected, on_loopback
 from placerl.harness.core.errors import UserError
@@ -250,7 +250,7 @@ def table(rows: Sequence[ClusterResult]) -> str:
         "nodes",
         "cells a minute",
         "of what waiting alone allows",
-        "overhead of a cell",
+        "overhead of a cell, ms",
         "driver waiting",
     )
     cells = []
@@ -259,28 +259,16 @@ def table(rows: Sequence[ClusterResult]) -> str:
     for number, row in rates.items():
         assert row.value is not None
         extra = overheads[number]
-        assert extra.value is not None
         share = row.value / (60 * (number or 0) / (row.cell_s or 1.0))
-        rate, overhead = (
-            f"{row.value:,.0f} {_interval(row, 1)}",
-            f"{1e3 * extra.value:.1f} ms {_interval(extra, 1e3)}",
-        )
         waiting = f"{row.driver_waiting_share:.0%}"
-        cells.append([str(number), rate, f"{share:.0%}", overhead, waiting])
+        overhead = shown(extra, 1e3, ",.1f")
+        cells.append([str(number), shown(row, 1, ",.1f"), f"{share:.0%}", overhead, waiting])
     lines += section("Throughput", columns, cells)
     for row in rows:
         if row.quantity.startswith("here_over"):
             verdict = f": {row.verdict}" if row.quantity == "here_over_cluster" else ""
-            lines.append(
-                f"- {row.quantity.replace('_', ' ')}: {row.value:.3f} {_interval(row, 1, 3)}{verdict}"
-            )
+            lines.append(f"- {row.quantity.replace('_', ' ')}: {shown(row, 1, '.3f')}{verdict}")
     return "\n".join(lines)
-
-
-def _interval(row: Row, factor: float, digits: int = 1) -> str:
-    if row.low is None or row.high is None:
-        return ""
-    return f"[{factor * row.low:,.{digits}f}, {factor * row.high:,.{digits}f}]"
 
 
 def bench(

@@ -273,6 +273,16 @@ def shown(row: Row, scale: float = 1.0, digits: str = ".3g") -> str:
     return f"{'~' if row.status == 'too_noisy' else ''}{row.value * scale:{digits}}{spread}"
 
 
+def reached(low: float, high: float, goal: float) -> str:
+    """Return whether a value is at least the goal: "met", "missed", or "no verdict" if its interval holds the goal.
+
+    Args:
+        low, high: bounds of the value's interval.
+        goal: the least that is aimed at.
+    """
+    return "met" if low >= goal else "missed" if high < goal else "no verdict"
+
+
 def section(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return a table with a title as lines of Markdown, the last of which is empty.
 

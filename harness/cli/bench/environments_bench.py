@@ -18,7 +18,7 @@ import typer
 from placerl.primitives._native import environments as native
 
 from placerl.harness.cli.bench import environment_cases as cases_of
-from placerl.harness.cli.bench.command import Bench, BuildOption, cell, chosen, joined, section
+from placerl.harness.cli.bench.command import Bench, BuildOption, cell, chosen, joined, reached, section
 from placerl.harness.cli.bench.environment_cases import Recording, Stepping
 from placerl.harness.core import simulator_warnings
 from placerl.harness.core.progress import Report
@@ -176,7 +176,7 @@ def verdict(id: str, rates: Mapping[str, tuple[float, float, float] | None]) -> 
         )
     else:
         return "-", "-"
-    said = "met" if low >= 1 else "missed" if high < 1 else "no verdict"
+    said = reached(low, high, 1)
     sines = rates.get("sines alone")
     bound = (
         f", where sines alone reach {sines[0] / mine[0] * share:.0%}" if sines and id in GOALS_PER_S else ""

@@ -30,7 +30,7 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from placerl.harness.cli.bench.command import Bench, BuildOption, cell, numbers, section
+from placerl.harness.cli.bench.command import Bench, BuildOption, cell, numbers, reached, section, shown
 from placerl.harness.cli.bench.learner.cells import CELLS, RLTOOLS, SB3, LearnerCell
 from placerl.harness.cli.bench.learner.limits import Limits, limits
 from placerl.harness.cli.bench.learner.sides import BFLOAT_16, NATIVE, NATIVE_ALONE, NULL, PYTORCH, sides
@@ -176,7 +176,7 @@ class Result:
             asked = target if self.threads == 1 else None
             text = f"{ratio.value:.2f}x {other} [{ratio.low:.2f}, {ratio.high:.2f}]"
             if asked is not None:
-                met = "met" if ratio.low >= asked else "MISSED" if ratio.high < asked else "no verdict"
+                met = reached(ratio.low, ratio.high, asked).replace("missed", "MISSED")
                 text += f" (target {asked:g}x: {met})"
             said.append(text)
         if alone := self.against(NATIVE, NATIVE_ALONE):
@@ -316,7 +316,12 @@ def table(learner_cells: Sequence[LearnerCell], rows: Sequence[LearnerResult]) -
         rows: the rows of each configuration and number of threads.
     """
     results = list(Result.each(learner_cells, rows))
-    lines = ["# Gradient steps", "", "Median over the rounds [95% interval]; provenance: measured.", ""]
+    lines = [
+        "# Gradient steps",
+        "",
+        "Median over the rounds [95% interval]; ~: too noisy. Provenance: measured.",
+        "",
+    ]
     lines += [f"{_roofs(rows[0])}.", ""]
     for threads in dict.fromkeys(result.threads for result in results):
         chosen = [result for result in results if result.threads == threads]
@@ -352,14 +357,8 @@ def _cells(result: Result, side: str) -> list[str]:
         against = f"{ratio.value:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"
     if row.value is None:
         return [result.cell.name, side, row.reason, "", "", ""]
-    spread = ""
-    if row.low is not None and row.high is not None:
-        spread = f" [{row.low * 1e6:.4g}, {row.high * 1e6:.4g}]"
-    noisy = " (too noisy)" if row.status == "too_noisy" else ""
-    share = row.share_of_peak
-    shown = f"{row.value * 1e6:.4g}{spread}{noisy}"
-    rate = f"{1 / row.value:.4g}"
-    return [result.cell.name, side, shown, rate, against, "" if share is None else f"{share:.1%}"]
+    share = "" if row.share_of_peak is None else f"{row.share_of_peak:.1%}"
+    return [result.cell.name, side, shown(row, 1e6, ".4g"), f"{1 / row.value:.4g}", against, share]
 
 
 def _with_trained_state(cells: Sequence[LearnerCell]) -> list[LearnerCell]:

@@ -29,7 +29,7 @@ import numpy as np
 import typer
 
 from placerl.harness import workloads
-from placerl.harness.cli.bench.command import Bench, cell, section
+from placerl.harness.cli.bench.command import Bench, cell, reached, section
 from placerl.harness.core.progress import Report
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure import statistics
@@ -302,11 +302,9 @@ def table(rows: Sequence[FormatResult]) -> str:
                 outcome.reason if times is None else f"{times.value:.2f}x [{times.low:.2f}, {times.high:.2f}]"
             )
             if side in TARGETS:
-                met = times is not None and times.low >= TARGETS[side]
-                missed = times is not None and times.high < TARGETS[side]
-                verdict = "met" if met else "missed" if missed else "open"
+                verdict = reached(times.low, times.high, TARGETS[side]) if times else "no verdict"
                 target = f"{TARGETS[side]}x: {verdict}"
-                if not met:
+                if verdict != "met":
                     notes.append(_note(side, row))
         noisy = "~" if row.status == "too_noisy" else ""
         limit_s = row.least_s or 0.0

@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from placerl.harness import workloads
-from placerl.harness.cli.bench.command import Bench, cell, joined, section
+from placerl.harness.cli.bench.command import Bench, cell, joined, section, shown
 from placerl.harness.compare import learning, registry
 from placerl.harness.compare.learning import LearnedTask
 from placerl.harness.core.progress import Report
@@ -129,14 +129,11 @@ def table(studies: Sequence[Study], rows: Sequence[Row]) -> str:
     cells = []
     for study in studies:
         for row in study.summaries(rows):
-            score = row.reason if row.value is None else f"{row.value:.4g}"
-            spread = "" if row.low is None else f" [{row.low:.4g}, {row.high:.4g}]"
+            score = row.reason if row.value is None else shown(row, 1, ".4g")
             each = ", ".join(f"{value:.4g}" for value in row.samples)
             said = {None: "", True: "yes", False: "NO"}[row.at_least_first]
             steps = f"{study.task.gradient_steps:,}"
-            cells.append(
-                [row.workload, row.device, str(row.batch_size), steps, f"{score}{spread}", each, said]
-            )
+            cells.append([row.workload, row.device, str(row.batch_size), steps, score, each, said])
     columns = (
         "workload",
         "mapping",

@@ -22,7 +22,7 @@ from typing import Annotated, Any
 import typer
 
 from placerl.harness import workloads
-from placerl.harness.cli.bench.command import Bench, chosen, joined, section
+from placerl.harness.cli.bench.command import Bench, chosen, joined, reached, section, shown
 from placerl.harness.cli.compare_command import departures, returns
 from placerl.harness.compare import rounds
 from placerl.harness.compare.equal_steps import FASTER, NOT_COMPARED, StepExtent
@@ -289,8 +289,7 @@ def _against(row: Result | None, at_least: float, value: float | None, unit: str
     if row is None or row.value is None or value is None:
         return NOT_TIMED
     low, high = row.low or row.value, row.high or row.value
-    verdict = "met" if low >= at_least else "missed" if high < at_least else "no verdict"
-    return f"{value:,.4g}{unit}, {verdict}"
+    return f"{value:,.4g}{unit}, {reached(low, high, at_least)}"
 
 
 def _name(row: Result) -> str:
@@ -331,7 +330,7 @@ def lines(rows: Sequence[Result], batch_size: int) -> list[list[str]]:
         line = _side(_shown_name(name), rows, (name, "theirs"), batch_size)
         ratio = _find(rows, name, "throughput_ratio")
         if ratio and ratio.low is not None and ratio.high is not None:
-            line[4] = f"{ratio.value:.3g} [{ratio.low:.3g}, {ratio.high:.3g}]"
+            line[4] = shown(ratio)
             line[-1] = str(ratio.verdict)
         else:
             reasons = [row.reason for row in rows if row.baseline == name and row.value is None]
@@ -346,7 +345,7 @@ def _side(name: str, rows: Sequence[Result], of: tuple[str, str], batch_size: in
     rate = _find(rows, baseline, "gradient_steps_per_s", part)
     steps = _find(rows, baseline, "environment_steps_per_s", f"{part}, environment")
     learnt = _find(rows, baseline, "return_at_equal_steps", f"{part}, return")
-    interval = f"{learnt.value:.4g} [{learnt.low:.4g}, {learnt.high:.4g}]" if learnt else ""
+    interval = shown(learnt, 1, ".4g") if learnt else ""
     return [
         name,
         _shown(rate, lambda value: value),
