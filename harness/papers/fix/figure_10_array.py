@@ -27,8 +27,8 @@ from placerl.harness.papers.fix.throughput import BATCH_SIZES, WORKLOAD
 from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.number import Number, from_cell, from_text, ratio
 from placerl.harness.profile import simulated
-from placerl.primitives.fpga.cycles import fixar, networks
-from placerl.primitives.fpga.cycles.fixar_dataflows import ELEMENTS
+from placerl.primitives.fpga.cycles import networks
+from placerl.primitives.fpga.cycles.fixar_dataflows import ELEMENTS, ddpg_products
 from placerl.primitives.learner.fpga import fpga_backend
 
 
@@ -187,7 +187,7 @@ def constant_rate(frame: pd.DataFrame, bits: int) -> Finding:
         numbers.append(Number(title, share, "%", Provenance.MODELLED, "placerl.primitives.fpga.fixar.cycles"))
     state, action = networks.FIX_BENCHMARKS["HalfCheetah"]
     size = max(judged)
-    done = sum(p.outputs * p.inputs * p.vectors for p in fixar.ddpg_products(state, action, size))
+    done = sum(p.outputs * p.inputs * p.vectors for p in ddpg_products(state, action, size))
     possible = POSSIBLE[bits] * ELEMENTS * judged[size].parameters.cycles
     used = 100 * done / possible
     title = f"{name}, batch size {size}: multiply-adds, of those possible"

@@ -14,9 +14,9 @@ from amaranth.sim import Simulator
 from placerl.primitives.fpga.bench.stimuli import Stimuli
 from placerl.primitives.fpga.host.axi_names import NamedPort, axi_ports
 from placerl.primitives.fpga.host.register_map import RegisterMap
-from placerl.primitives.fpga.simulation.interpreter import CLOCK_PERIOD_S
 from placerl.primitives.fpga.simulation.ports import Values, pack
 
+CLOCK_PERIOD_S = 1e-9  # any value: results are in cycles
 UNCHANGED = "."
 OFFERED, ACCEPTED = (
     0.7,

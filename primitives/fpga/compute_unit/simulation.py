@@ -8,6 +8,7 @@ Cycles count from the first operand (or weight) in the array to the last sum at 
 reading the result back are not counted.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +18,7 @@ from numpy.typing import NDArray
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.compute_unit.unit import compute_unit
 from placerl.primitives.fpga.gemm.core import GemmCore
-from placerl.primitives.fpga.gemm.plan import GemmPlan, GemmShape, Integers, blocks
-from placerl.primitives.fpga.gemm.simulation import plan_for, zeros
+from placerl.primitives.fpga.gemm.plan import GemmPlan, GemmShape, Integers, blocks, check_streamed
 from placerl.primitives.fpga.simulation.ports import columns
 
 
@@ -37,20 +37,47 @@ class UnitOutcome:
     stalls: int
 
 
+def plan_for(
+    core: GemmCore, a: NDArray[np.integer], b: NDArray[np.integer], *, dataflow: str, halves: bool
+) -> GemmPlan:
+    """Return the plan of the product A B for the given core (`GemmPlan`).
+
+    Args:
+        core: the systolic core.
+        a, b: matrices of integers, (M, K) and (K, N).
+        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
+        halves: whether a word holds two numbers of half the width, of B in "WS" and of A otherwise.
+
+    Raises:
+        ValueError: the core does not take these operands, this dataflow or these sizes.
+    """
+    if halves and not core.configurable:
+        raise ValueError("halves: found True; allowed: False, for the core is not configurable")
+    plan = GemmPlan.of(a, b, side=core.side, dataflow=dataflow, width=core.width, halves=halves)
+    check_streamed(plan.words, dataflow, core.accumulator_depth)
+    return plan
+
+
+def zeros(shape: GemmShape) -> tuple[Integers, Integers]:
+    """Return operands A and B of zeros, (a, b) and (b, c) int64, for a product of that shape."""
+    return np.zeros((shape.a, shape.b), np.int64), np.zeros((shape.b, shape.c), np.int64)
+
+
 class SimulatedUnit:
     """A simulated compute unit.
 
     Args:
-        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own simulator, for small arrays).
+        start: starts a simulation of the unit, by default one that Verilator builds.
         options: arguments of `compute_unit`, such as `layout="plain"` or `width=16`; `side`, the rows and columns of
             the array, is required. Sums have at most 64 bits here.
     """
 
-    def __init__(self, *, engine: str = "compiled", **options: Any):
-        simulated = simulation.engine(engine)
+    def __init__(
+        self, *, start: Callable[[Any], simulation.Simulation] = simulation.compiled, **options: Any
+    ):
         self.unit = compute_unit(**options)
         self.core = self.unit.core
-        self._simulation = simulated(self.unit)
+        self._simulation = start(self.unit)
 
     def multiply(
         self,

@@ -7,7 +7,7 @@ row share one address. With P x P addresses the memory can do two things more:
   Fig. 6). The block's address moves through the banks as vectors move through the array, one diagonal per cycle.
 - It writes a row that begins at any column, as `LayoutTransform` produces it.
 
-Golden models: NumPy's indexing for vectors, `gemm.simulation.WeightWave` for blocks.
+Golden models: NumPy's indexing for vectors, the tests' `WeightWave` for blocks.
 """
 
 from typing import Any

@@ -5,18 +5,14 @@ other, as the core's products leave it. The Toeplitz matrix has a row for each w
 for each position in the kernel and channel. The numbers that one row of the kernel covers are therefore consecutive
 words, a run, both in the tensor's memory and in the matrix. The module moves P words of a run per cycle.
 
-Golden model: `moves_golden`.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-
-from placerl.primitives.fpga.gemm.plan import blocks
 
 SIZE_BITS = 12  # of a side, a stride, a count of images
 WORD_BITS = 16  # of a run, a row or a column of the matrix
@@ -127,42 +123,6 @@ class Convolution:
             "band_step": self.stride * row_words,
             "image_step": image_step,
         }
-
-
-def move_cycles(convolution: Convolution, *, lanes: int) -> int:
-    """Return the number of moves that transform all images of a convolution; each move takes one cycle.
-
-    Args:
-        lanes: most words that one move transfers, all of one row of a window; every such row begins with a new move.
-    """
-    return convolution.matrix_size[0] * convolution.kernel[0] * blocks(convolution.run, lanes)
-
-
-def moves_golden(convolution: Convolution, *, lanes: int) -> Iterator[tuple[int, int, list[int | None]]]:
-    """Yield the moves that a `LayoutTransform` makes for a whole convolution: its golden model.
-
-    Args:
-        lanes: P, most words of a move.
-
-    Yields:
-        (row, column, addresses): the words at these addresses of the tensor go to `row` of the Toeplitz matrix, from
-        `column` on. At most `lanes` addresses; None for a zero in the padding.
-    """
-    c, window = convolution, -1
-    for image, out_row, out_column in (
-        (n, r, q) for n in range(c.images) for r in range(c.out_size[0]) for q in range(c.out_size[1])
-    ):
-        window += 1
-        for i in range(c.kernel[0]):
-            row = out_row * c.stride + i - c.padding
-            addresses: list[int | None] = []
-            for place in range(c.run):
-                column = out_column * c.stride - c.padding + place // c.channels
-                inside = 0 <= row < c.height and 0 <= column < c.width
-                pixel = (image * c.height + row) * c.width + column
-                addresses.append(pixel * c.channels + place % c.channels if inside else None)
-            for place in range(0, c.run, lanes):
-                yield window, i * c.run + place, addresses[place : place + lanes]
 
 
 @dataclass(frozen=True)

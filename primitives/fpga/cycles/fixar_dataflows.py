@@ -6,10 +6,10 @@ has a formula for the cycles of a DDPG update's matrix products. What activation
 so that the rates are upper bounds. `primitives.fpga.fixar` is an accelerator with the last one, in hardware.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from placerl.primitives.fpga.cycles.fixar import ddpg_products, layer_passes, layer_words
-from placerl.primitives.fpga.cycles.networks import FIX_HIDDEN
+from placerl.primitives.fpga.cycles.networks import FIX_HIDDEN, GemmLayer, mlp
 from placerl.primitives.fpga.devices import catalogue
 from placerl.primitives.fpga.gemm.plan import blocks
 
@@ -42,6 +42,79 @@ DATAFLOWS = (
     FixarDataflow("two vectors, 256 weights a cycle", 2, 256),
     FixarDataflow("two vectors of 16 bits, 256 weights a cycle", 2, 256, halves=True),
 )
+
+
+def layer_words(vectors: int, *, cores: int, inference: bool, halves: bool) -> int:
+    """Return the number of words that stream through each core in a pass, which is the use of one block of weights.
+
+    Args:
+        vectors: number of input vectors, such as the batch size.
+        cores: N, number of cores.
+        inference: whether every core takes all vectors; otherwise the cores divide them.
+        halves: whether a word carries two activations of half the width.
+    """
+    own = vectors if inference else blocks(vectors, cores)
+    return blocks(own, 2) if halves else own
+
+
+def layer_passes(outputs: int, inputs: int, *, cores: int, side: int, inference: bool) -> int:
+    """Return the number of passes of one layer: one for each P x P block of weights that a core loads.
+
+    In inference the cores divide the layer's inputs, so that each loads fewer blocks.
+
+    Args:
+        outputs, inputs: the layer's numbers of outputs and of inputs.
+        cores: N, number of cores.
+        side: P, rows and columns of a core.
+        inference: whether the cores divide the layer's inputs; otherwise they divide the vectors.
+    """
+    return blocks(outputs, side) * blocks(blocks(inputs, cores) if inference else inputs, side)
+
+
+@dataclass(frozen=True)
+class LayerProduct:
+    """A matrix product on the array: a matrix (outputs, inputs) times vectors (inputs, vectors).
+
+    Attributes:
+        outputs, inputs: sizes of the matrix.
+        vectors: number of vectors.
+        inference: whether the cores share the layer; otherwise they share its vectors.
+    """
+
+    outputs: int
+    inputs: int
+    vectors: int
+    inference: bool
+
+
+def ddpg_products(state: int, action: int, batch: int) -> list[LayerProduct]:
+    """Return the matrix products of one DDPG update, in the order in which they run, one at a time.
+
+    The gradient of a layer's weights is errors times activations, summed over the batch.
+
+    Args:
+        state, action: numbers of elements of a state and of an action.
+    """
+    actor, critic = mlp(state, *FIX_HIDDEN, action), mlp(state + action, *FIX_HIDDEN, 1)
+
+    def forward(layers: Sequence[GemmLayer]) -> list[LayerProduct]:
+        return [LayerProduct(layer.outputs, layer.inputs, batch, True) for layer in layers]
+
+    def backward(layers: Sequence[GemmLayer]) -> list[LayerProduct]:
+        return [LayerProduct(layer.inputs, layer.outputs, batch, False) for layer in layers]
+
+    def gradient(layers: Sequence[GemmLayer]) -> list[LayerProduct]:
+        return [LayerProduct(layer.outputs, batch, layer.inputs, False) for layer in layers]
+
+    update_critic = [*forward(critic), *backward(critic[1:]), *gradient(critic)]
+    update_actor = [
+        *forward(actor),
+        *forward(critic),
+        *backward(critic),
+        *backward(actor[1:]),
+        *gradient(actor),
+    ]
+    return [*forward(actor), *forward(critic), *update_critic, *update_actor]
 
 
 def ddpg_cycles(flow: FixarDataflow, state: int, action: int, batch: int) -> int:

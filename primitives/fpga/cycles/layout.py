@@ -53,26 +53,3 @@ def plain_stalls(shape: GemmShape, *, side: int, dataflow: str) -> int:
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
     """
     return (_gathers(shape, side=side, dataflow=dataflow) - (dataflow != "IS")) * (side + 1)
-
-
-def difference_terms(shape: GemmShape, *, side: int, dataflow: str) -> dict[str, int]:
-    """Return the stalls of the compute unit beyond PPO's, by reason; they add up to the difference.
-
-    The stalls are the cycles in which it waits for A, read transposed from the plain layout.
-
-    Args:
-        side: P, rows and columns of the array.
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
-
-    Returns:
-        The cycles for "whole blocks", "visits", "read latency" and "first block", which the top of this module
-        explains.
-    """
-    covering = blocks(shape.a, side) * blocks(shape.b, side)
-    gathers = _gathers(shape, side=side, dataflow=dataflow)
-    return {
-        "whole blocks": covering * side - ppo_stalls(shape, side=side),
-        "visits": (gathers - covering) * side,
-        "read latency": gathers,
-        "first block": -(side + 1) if dataflow != "IS" else 0,
-    }

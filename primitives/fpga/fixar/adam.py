@@ -1,4 +1,4 @@
-"""Adam in fixed point, for one weight per cycle (FIX III). Golden model: `adam_golden`.
+"""Adam in fixed point, for one weight per cycle (FIX III).
 
     m' = m + B1 (g - m)          B1 = 6554 / 2^16, for 1 - 0.9
     v' = v + 2^-10 (g g - v)     in the place of 1 - 0.999
@@ -77,37 +77,6 @@ def rounded(values: Integers, places: int) -> Integers:
 def limited(values: Integers, bits: int) -> Integers:
     """Return values limited to the range of two's complement with `bits` bits."""
     return np.clip(values, -(1 << bits - 1), (1 << bits - 1) - 1)
-
-
-def adam_golden(
-    gradients: Integers,
-    weights: Integers,
-    targets: Integers,
-    means: Integers,
-    squares: Integers,
-    *,
-    rate: int,
-    epsilon: int,
-    tau: int,
-) -> tuple[Integers, Integers, Integers, Integers]:
-    """Return new weights, targets, means and squares: the golden model of `FixedAdamLane` and what follows it.
-
-    Args:
-        gradients, weights, targets, means, squares: raw values, arrays of one shape.
-        rate, epsilon: what `corrections` returns.
-        tau: the fraction by which targets move, with 16 fraction bits.
-    """
-    means = means + rounded(((gradients << _LIFT) - means) * MEAN_GAIN, MEAN_GAIN_SHIFT)
-    means = limited(means, MEAN_BITS)
-    powers = np.minimum(gradients * gradients, (1 << SQUARE_BITS) - 1)
-    squares = squares - (squares >> SQUARE_SHIFT) + (powers >> SQUARE_SHIFT)
-    roots = np.array([math.isqrt(int(value)) for value in squares.ravel()], np.int64).reshape(squares.shape)
-    numerators = np.abs(means) << _NUMERATOR_LIFT
-    quotients = np.minimum(numerators // (roots + epsilon), (1 << QUOTIENT_BITS) - 1)
-    # The products have up to 56 bits.
-    steps = rounded(quotients * rate, _STEP_SHIFT)
-    new = limited(weights - np.where(means < 0, -steps, steps), WORD_BITS)
-    return new, moved(targets, new, tau), means, squares
 
 
 def moved(targets: Integers, weights: Integers, tau: int) -> Integers:

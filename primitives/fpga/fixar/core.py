@@ -1,7 +1,6 @@
 """A core: P x P elements that use a block of weights in one cycle each, with adders and accumulators (FIX V-A).
 
-It differs from `adaptive_array.array.AdaptiveCore` in how weights arrive: a whole block in every cycle, for a single
-vector, where that core loads a row per cycle and streams a batch. Golden model: the product itself (`golden`).
+Weights arrive as a whole block in every cycle, for a single vector. Golden model: the product itself (`golden`).
 """
 
 from amaranth.hdl import Module, Mux, Signal, signed
@@ -9,7 +8,6 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from placerl.primitives.fpga.adaptive_array.array import AdderTree
 from placerl.primitives.fpga.cartpole_agent.lane import saturated
 from placerl.primitives.fpga.export.platform import shared
 from placerl.primitives.fpga.fixar.shape import ACTIVATIONS, SAMPLES, SUM_BITS, WORD_BITS
@@ -17,6 +15,33 @@ from placerl.primitives.fpga.gemm.processing_element import ConfigurableMultipli
 from placerl.primitives.fpga.gemm.systolic_array import delayed
 
 PRODUCT_LATENCY = 2  # from the operands to an element's products
+
+
+class AdderTree(wiring.Component):
+    """Adds several numbers, with a register after each level of adders.
+
+    Args:
+        terms: how many numbers are added.
+        width: bits of a number and of the sum.
+
+    Ports:
+        terms: In(terms x signed(width)). total: Out(signed(width)), modulo 2**width, ceil(log2(terms)) cycles later.
+    """
+
+    def __init__(self, *, terms: int, width: int):
+        self.width = width
+        super().__init__({"terms": In(data.ArrayLayout(signed(width), terms)), "total": Out(signed(width))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        terms = [self.terms[k] for k in range(self.terms.shape().length)]
+        while len(terms) > 1:
+            pairs = [terms[k : k + 2] for k in range(0, len(terms), 2)]
+            terms = [Signal(signed(self.width)) for _ in pairs]
+            for register, pair in zip(terms, pairs, strict=True):
+                m.d.sync += register.eq(sum(pair[1:], pair[0]))
+        m.d.comb += self.total.eq(terms[0])
+        return m
 
 
 def sum_latency(side: int) -> int:

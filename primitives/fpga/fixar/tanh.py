@@ -1,12 +1,9 @@
-"""tanh in fixed point: a table of 512 segments over [0, 8), with linear interpolation. Golden model: `tanh_golden`.
+"""tanh in fixed point: a table of 512 segments over [0, 8), with linear interpolation.
 
 Numbers have 16 fraction bits. The error is below 3 units of 2^-16. FIX names the function and not its hardware.
 """
 
 import math
-
-import numpy as np
-from numpy.typing import NDArray
 
 from placerl.primitives.fpga.fixar.shape import ACTIVATIONS, ONE
 
@@ -20,14 +17,3 @@ TABLE = tuple(
 RISES = tuple(after - before for before, after in zip(TABLE, (*TABLE[1:], ONE), strict=True))
 """How much tanh rises over each segment, raw; at most `RISE_BITS` bits."""
 RISE_BITS = max(RISES).bit_length()
-
-
-def tanh_golden(raw: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return tanh of raw values with 16 fraction bits, in [-2^16, 2^16]."""
-    size = np.minimum(np.abs(raw), LIMIT)
-    segment = np.minimum(size >> SEGMENT_BITS, SEGMENTS - 1)
-    part = size - (segment << SEGMENT_BITS)
-    half = 1 << SEGMENT_BITS - 1
-    value = np.array(TABLE)[segment] + ((np.array(RISES)[segment] * part + half) >> SEGMENT_BITS)
-    value = np.where(size == LIMIT, ONE, value)
-    return np.where(raw < 0, -value, value)

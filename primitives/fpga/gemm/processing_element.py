@@ -1,7 +1,4 @@
-"""A multiplier with a configurable datapath (FIX V-C), and the element of the systolic array (PPO 3.2).
-
-Golden models: `multiply_golden`; the array's is the matrix product itself (`gemm.core`).
-"""
+"""A multiplier with a configurable datapath (FIX V-C), and the element of the systolic array (PPO 3.2)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,26 +12,6 @@ from placerl.primitives.fpga.gemm.arithmetic import INTEGER
 
 PIECE_BITS = 17
 """Bits of the pieces of an operand: with a sign, they enter a multiplier of 18 x 18 bits, as FPGAs have."""
-
-
-def multiply_golden(activation: int, weight: int, halves: bool, width: int = 32) -> tuple[int, int]:
-    """Return the outputs (product, upper_product) of a `ConfigurableMultiplier`: its golden model.
-
-    Args:
-        activation: an unsigned integer, the word of `width` bits on the port.
-        weight: a signed integer.
-        halves: whether the word holds two activations of half the width.
-        width: bits of the word.
-    """
-    half = width // 2
-
-    def signed_value(bits: int, length: int) -> int:
-        return bits - (bits >> (length - 1) << length)
-
-    if not halves:
-        return signed_value(activation, width) * weight, 0
-    low, high = activation & ((1 << half) - 1), activation >> half
-    return signed_value(low, half) * weight, signed_value(high, half) * weight
 
 
 def partial_products(m: Module, a: Value, b: Value) -> list[Value]:

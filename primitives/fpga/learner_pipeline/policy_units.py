@@ -6,15 +6,12 @@ the errors of the action are those of the critic's inputs, times tanh's derivati
 
 from typing import Any
 
-import numpy as np
 from amaranth.hdl import Cat, EnableInserter, Module, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
-from placerl.primitives.fpga.floating_point import golden
 from placerl.primitives.fpga.floating_point.convert import FromFixed, ToFixed
-from placerl.primitives.fpga.floating_point.golden import Array
 from placerl.primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
 from placerl.primitives.fpga.floating_point.words import delayed
 from placerl.primitives.fpga.learner_pipeline.layer import CYCLE_BITS, Number, stored, vector, word_write
@@ -35,21 +32,6 @@ def tanh_program() -> StreamProgram:
     """Return the stream program of tanh."""
     b = ProgramBuilder(1)
     return b.finished([b.apply("tanh", 0)])
-
-
-def tanh(values: Array) -> Array:
-    """Return tanh of raw values of `FORMAT`, int32, bit by bit as `TanhUnit` gives it."""
-    real = golden.from_fixed(values.astype(np.int64), FORMAT.fraction_bits)
-    (found,) = tanh_program().golden([real])
-    return FORMAT.from_float(found).raw
-
-
-def tanh_back(errors: Array, actions: Array) -> Array:
-    """Return errors times 1 - a^2, raw values of `FORMAT`, bit by bit as `PolicyBackward` gives them."""
-    places = 2 * FORMAT.fraction_bits
-    wide = actions.astype(np.int64)
-    slope = FORMAT.store(ONE - FORMAT.rescale(wide * wide, places).raw.astype(np.int64)).raw
-    return FORMAT.rescale(errors.astype(np.int64) * slope, places).raw
 
 
 class _TanhLanes(wiring.Component):

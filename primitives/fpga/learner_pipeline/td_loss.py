@@ -7,16 +7,13 @@ t are the target network's values of the next state, q those of the state. l' is
 Huber's loss. The discount is gamma^m, or 0 where the episode terminated. (`primitives.algorithms.dqn`)
 """
 
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from amaranth.hdl import Array as Choice
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from placerl.primitives.fpga.floating_point.golden import Array
 from placerl.primitives.fpga.learner_pipeline.layer import Number, all_of, saturated, stored, vector
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION, TD_LOSS_CYCLES
 
@@ -133,40 +130,3 @@ def _largest(by: list[Value], values: list[Value]) -> Value:
         larger = other > best
         best, value = Mux(larger, other, best), Mux(larger, candidate, value)
     return value
-
-
-@dataclass(frozen=True)
-class TdLoss:
-    """What the loss gives for a batch.
-
-    Attributes:
-        errors: (B, actions) int32, raw values of `FORMAT`.
-        tds: (B,) int32, the TD errors in `FORMAT`.
-    """
-
-    errors: Array
-    tds: Array
-
-
-def td_loss(
-    outputs: Array, targets: Array, batch: dict[str, Array], *, greedy: Array | None = None, huber: bool
-) -> TdLoss:
-    """Return the errors and TD errors of a batch, bit by bit as `TdLossUnit` gives them: its golden model.
-
-    Args:
-        outputs, targets: (B, actions) int32, q and t in `FORMAT`.
-        batch: (B,) each: action, reward in `FORMAT`, discount and weight in `FRACTION`.
-        greedy: (B, actions) int32, g for double DQN.
-        huber: Huber's loss instead of the squared one.
-    """
-    rows = np.arange(len(outputs))
-    following = targets[rows, np.argmax(targets if greedy is None else greedy, axis=1)].astype(np.int64)
-    places = FORMAT.fraction_bits + FRACTION.fraction_bits
-    discounted = FORMAT.rescale(following * batch["discount"].astype(np.int64), places).raw
-    y = FORMAT.store(discounted.astype(np.int64) + batch["reward"]).raw
-    td = FORMAT.store(y.astype(np.int64) - outputs[rows, batch["action"]]).raw
-    slope = np.clip(td, -ONE, ONE) if huber else FORMAT.store(2 * td.astype(np.int64)).raw
-    weighted = FORMAT.rescale(slope.astype(np.int64) * batch["weight"].astype(np.int64), places).raw
-    errors = np.zeros_like(outputs)
-    errors[rows, batch["action"]] = FORMAT.store(-weighted.astype(np.int64)).raw
-    return TdLoss(errors, td)

@@ -98,16 +98,6 @@ def _latency(program: StreamProgram) -> int:
     return 2 + FromFixed.latency + program.latency + ToFixed.latency
 
 
-def update_latency(layer: LayerShape, batch_size: int) -> int:
-    """Return the cycles from the start of a layer's update to its last new weights.
-
-    Args:
-        layer: sizes of the layer.
-        batch_size: samples of a batch.
-    """
-    return layer.words + adam_latency(batch_size)
-
-
 class AdamLane(StreamLane):
     """A stream lane that does Adam's step for one weight per cycle, for batches of one size."""
 

@@ -4,7 +4,7 @@ Each unit processes its own products. After a product that is a gradient of weig
 added to the weights, one per cycle, by `weight_update.WeightUpdate`. If the units share a network, the rows of both
 gradients are added together, and the unit that is ready first waits for the other.
 
-`UnitPair` consists of `gemm.timer.GemmTimer`s, without data; `pair.training.TrainingPair` is the same with data and
+`UnitPair` consists of `gemm.timer.GemmTimer`s, without data; the tests' `TrainingPair` is the same with data and
 takes the same cycles. The golden model of the cycles is `cycles.load_balancing.pair_update_cycles`.
 """
 

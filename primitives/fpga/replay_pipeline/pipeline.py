@@ -15,7 +15,7 @@ class ReplayPipeline(wiring.Component):
     """A sum tree that takes a stream of requests, of all kinds mixed, and answers them in order.
 
     Every request sees the results of all requests before it, however closely it follows them: it passes each level
-    after them, and a level forwards what it is about to write. The golden model is `golden.GoldenTree`.
+    after them, and a level forwards what it is about to write. The golden model is the tests' `GoldenTree`.
 
     Throughput: in the form WIDE it takes one request per cycle; in the form NARROW a sample takes K cycles and
     another request one. `fpga.cycles.replay` has the formulas.

@@ -3,7 +3,7 @@
     from placerl.primitives.fpga import simulation
 
     adder = Adder()                               # any wiring.Component with stream ports, not yet elaborated
-    model = simulation.compiled(adder)            # Verilator; or simulation.interpreted(adder)
+    model = simulation.compiled(adder)            # built by Verilator
     run = model.run({"operands": {"a": [1, 2], "b": [3, 4]}}, expected={"sums": 2})
     run.outputs["sums"]                           # array([4, 6])
     run.cycles, run.output_cycles["sums"]
@@ -12,11 +12,9 @@ A port's values are arrays, or dicts of arrays for structs: see `simulation.port
 set and read by `write` and `read`. The state is kept from one `run` to the next; a new simulation starts after a
 reset.
 
-`interpreted` starts at once and is slow. `compiled` takes seconds to build once, and the result is kept in
-`primitives.disk_cache`. Both give the same values in the same cycles.
+A build takes seconds, and is kept in `primitives.disk_cache`.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from placerl.primitives.fpga.export.toolchain import unavailable_reason
@@ -31,13 +29,6 @@ if TYPE_CHECKING:
     from placerl.primitives.fpga.simulation.compiled_library import Library
 
 
-def interpreted(design: Any) -> Simulation:
-    """Return a simulation of `design`, after a reset, in Amaranth's own simulator."""
-    from placerl.primitives.fpga.simulation.interpreter import InterpretedSimulation
-
-    return InterpretedSimulation(design)
-
-
 def compiled(design: Any) -> Simulation:
     """Return a simulation of `design`, after a reset, in a library that Verilator built.
 
@@ -45,18 +36,6 @@ def compiled(design: Any) -> Simulation:
         RuntimeError: a tool failed; the message has its output.
     """
     return built(design).start()
-
-
-def engine(name: str) -> Callable[[Any], Simulation]:
-    """Return the function `compiled` or `interpreted`, by its name.
-
-    Raises:
-        ValueError: the name is neither.
-    """
-    engines = {"compiled": compiled, "interpreted": interpreted}
-    if name not in engines:
-        raise ValueError(f"engine: found {name!r}; allowed: {', '.join(engines)}")
-    return engines[name]
 
 
 def built(design: Any) -> "Library":
@@ -77,7 +56,5 @@ __all__ = [
     "StreamRuleError",
     "built",
     "compiled",
-    "engine",
-    "interpreted",
     "unavailable_reason",
 ]

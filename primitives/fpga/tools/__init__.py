@@ -1,1 +1,1 @@
-"""Tools for the hardware blocks that users can export: they list, lint, place and route them, and count their cells."""
+"""Tools for the hardware blocks that users can export: they list, place and route them, and count their cells."""

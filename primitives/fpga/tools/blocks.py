@@ -117,19 +117,6 @@ def _gemm_core(
     return GemmCore(side=side, width=width, accumulator_width=accumulator_width, configurable=configurable)
 
 
-def _adaptive_array(
-    cores: Annotated[int, Whole(1, 16)] = 2,
-    side: Side = 16,
-    width: Width = 32,
-    accumulator_width: SumWidth = 64,
-) -> Any:
-    """FIXAR's adaptive array: cores that share a layer or a batch (FIX V-A, V-B)."""
-    from placerl.primitives.fpga.adaptive_array.array import AdaptiveArray
-
-    _check_halves(width, configurable=True)
-    return AdaptiveArray(cores=cores, side=side, width=width, accumulator_width=accumulator_width)
-
-
 def _processing_element(
     width: Width = 32, accumulator_width: SumWidth = 64, configurable: bool = False
 ) -> Any:
@@ -371,7 +358,6 @@ BLOCKS = {
         Block("lane-route", _lane_route, recorded(stimuli.random_inputs)),
         Block("bank-arbiter", _bank_arbiter, recorded(stimuli.random_inputs)),
         Block("gemm-core", _gemm_core, recorded(stimuli.gemm_products)),
-        Block("adaptive-array", _adaptive_array, recorded(stimuli.random_inputs)),
         Block("processing-element", _processing_element, recorded(stimuli.random_inputs)),
         Block("layout-transform", _layout_transform, recorded(stimuli.convolutions)),
         Block("weight-update", _weight_update, recorded(stimuli.random_inputs)),

@@ -69,7 +69,6 @@ SUBJECTS = {
         _large("gemm-core", side="16"),
         _large("gemm-core", side="16", configurable="true"),
         _large("gemm-core", side="16", float32="true"),
-        _large("adaptive-array", cores="2", side="16"),
         _large("learner-pipeline", inputs="5", hidden="8", outputs="1", lanes="8", pipelines="2"),
         _large("weight-update", side="16"),
         _large("adam-unit"),

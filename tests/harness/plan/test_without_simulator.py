@@ -38,7 +38,7 @@ def no_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         toolchain, "missing", lambda packages: ", ".join({*packages} - {*toolchain.DESCRIBES})
     )
-    for name in ("built", "compiled", "interpreted"):
+    for name in ("built", "compiled"):
         monkeypatch.setattr(simulation, name, forbidden(f"simulation.{name}"))
     monkeypatch.setattr(_ir.Fragment, "get", forbidden("to elaborate a design"))
 

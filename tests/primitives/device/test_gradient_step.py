@@ -5,13 +5,13 @@ import pytest
 
 from placerl.primitives import algorithms
 from placerl.primitives.device import Device
-from placerl.primitives.device.recording import Counts, RecordingDevice
 from placerl.primitives.learner.device.executable import DeviceExecutable
 from placerl.primitives.learner.graph_learner import GraphLearner
 from placerl.primitives.replay import FieldSpec, PrioritizedReplay, transition_fields
 from placerl.primitives.replay.device import DeviceStorage
 from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
 from tests.primitives.device.kinds import device_of
+from tests.primitives.device.recording import Counts, RecordingDevice
 from tests.primitives.replay.batches import numbered_batch
 
 CAPACITY, BATCH_SIZE = 5000, 32

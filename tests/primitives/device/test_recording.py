@@ -5,7 +5,7 @@ import pytest
 
 from placerl.primitives import device
 from placerl.primitives.device import Groups
-from placerl.primitives.device.recording import Counts, RecordingDevice
+from tests.primitives.device.recording import Counts, RecordingDevice
 from tests.primitives.device.test_device import SCALE, SUMS
 
 

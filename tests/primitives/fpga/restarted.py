@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from placerl.primitives.fpga.simulation.base import Simulation
-from placerl.primitives.fpga.simulation.interpreter import InterpretedSimulation
+from tests.primitives.fpga.interpreter import InterpretedSimulation
 
 
 @lru_cache(maxsize=64)

@@ -8,6 +8,7 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.replay_pipeline import Form, Operation, PipelineLayout, ReplayPipeline
 from tests.primitives.fpga import restarted
+from tests.primitives.fpga.interpreter import interpreted
 
 LAYOUT = PipelineLayout(fanout=3, levels=2, leaf_bits=6)
 
@@ -32,7 +33,7 @@ def responses(model: simulation.Simulation) -> list[list[int]]:
 
 @pytest.mark.parametrize("form", list(Form))
 def test_a_shared_simulation_begins_as_a_new_one(form: Form) -> None:
-    new = responses(simulation.interpreted(ReplayPipeline(LAYOUT, form)))
+    new = responses(interpreted(ReplayPipeline(LAYOUT, form)))
     first = restarted.interpreted(ReplayPipeline, LAYOUT, form)
     assert responses(first) == new
     first.run({"requests": {name: [1] for name in ("operation", "remembered", "tag", "path", "value")}}, {})

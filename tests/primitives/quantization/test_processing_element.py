@@ -6,13 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placerl.primitives.learner.graph_learner import step_graph
-from placerl.primitives.quantization import processing_element
 from placerl.primitives.quantization.fixed_point import exact_matmul
-from placerl.primitives.quantization.processing_element import ProcessingElements
 from placerl.primitives.quantization.reference_backend import ReferenceFixedPointExecutable
 from placerl.primitives.quantization.roles import Operand, Role
-from tests.primitives.quantization import cases
+from tests.primitives.quantization import cases, processing_element
 from tests.primitives.quantization.definition import inputs_of, learner, raw_state
+from tests.primitives.quantization.processing_element import ProcessingElements
 
 STREAMED = (Operand(Role.ACTIVATION, "x"), Operand(Role.WEIGHT, "x"))
 

@@ -8,27 +8,8 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.harness.cli.bench import fpga_tables_bench
 from placerl.harness.papers import resources
-from placerl.primitives.fpga.cycles import difference_table
 from placerl.primitives.fpga.cycles.difference_table import CycleDifference
-from placerl.primitives.fpga.export import toolchain
 from placerl.primitives.fpga.tools import counted, placement
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)  # builds simulations with the C++ compiler
-@pytest.mark.skipif(bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason())
-def test_every_batch_on_the_replay_pipeline_is_explained() -> None:
-    rows = list(difference_table.replay_differences([(4, 16, 1)], [5]))
-    found = [
-        (row.block, row.formula_cycles, row.simulated_cycles, row.reasons["fill and drain"]) for row in rows
-    ]
-    assert found == [
-        ("replay pipeline, wide, sample", 5, 23, 18),
-        ("replay pipeline, wide, update", 5, 23, 18),
-        ("replay pipeline, narrow, sample", 20, 35, 15),
-        ("replay pipeline, narrow, update", 5, 17, 12),
-    ]
-    assert all(row.explained and row.case == "B = 5, K = 4, depth 2, S = 1" for row in rows)
 
 
 def test_differences_as_json_say_where_each_number_comes_from(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from placerl.harness.papers.fix import figure_10_array
 from placerl.harness.papers.fix.figure_10_array import BACKENDS, EXPERIMENT, QUANTITY
 from placerl.harness.papers.fix.throughput import BATCH_SIZES
 from placerl.harness.papers.number import from_cell
-from placerl.primitives.fpga.cycles import fixar
+from placerl.primitives.fpga.cycles.fixar_dataflows import ddpg_products
 from placerl.primitives.learner.fpga import fpga_backend
 from tests.harness.old_form import replace
 from tests.harness.papers.rows import frame_of, measurement, verdict
@@ -25,9 +25,8 @@ def test_the_products_of_an_update_cover_every_multiply_accumulate() -> None:
     wanted = batch * (2 * actor + 3 * critic)  # forward
     wanted += batch * ((critic - 23 * 400) + critic + critic)  # the critic's own, its gradient, through it
     wanted += batch * ((actor - 17 * 400) + actor)
-    products = fixar.ddpg_products(state, action, batch)
+    products = ddpg_products(state, action, batch)
     assert sum(p.outputs * p.inputs * p.vectors for p in products) == wanted
-    assert fixar.ddpg_weights(state, action) == actor + critic + 2 * 700 + 6 + 1
 
 
 def test_without_the_hardware_s_description_rows_say_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +149,7 @@ def test_one_batch_size_says_nothing_about_every_one(tmp_path: Path) -> None:
 def test_the_share_of_adam_and_the_use_of_elements(tmp_path: Path) -> None:
     found = verdict("FIX-F10-rate", tmp_path, *both([57e3] * 4)).finding
     full, half = found.ours[:8], found.ours[8:]
-    done = sum(p.outputs * p.inputs * p.vectors for p in fixar.ddpg_products(17, 6, 512))
+    done = sum(p.outputs * p.inputs * p.vectors for p in ddpg_products(17, 6, 512))
     for numbers, possible in ((full, 1), (half, 2)):  # a cycle, of an element
         *_, small, large, used = numbers
         assert (small.unit, small.value, large.value) == ("%", pytest.approx(20), pytest.approx(20))

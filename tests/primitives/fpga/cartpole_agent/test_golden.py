@@ -7,7 +7,8 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga.cartpole_agent.golden import GoldenAgents
 from placerl.primitives.fpga.cartpole_agent.settings import FIRST_PRIORITY, LEAST_PRIORITY, AgentSettings
-from placerl.primitives.fpga.vector.random_generator import seeds, xorshift_golden
+from placerl.primitives.fpga.vector.random_generator import seeds
+from tests.primitives.fpga.vector.golden import xorshift_golden
 
 SMALL = AgentSettings(warm_steps=40, levels=6, target_period=2, explore_decay=512, explore_last=511)
 

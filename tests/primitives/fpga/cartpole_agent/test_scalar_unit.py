@@ -5,11 +5,11 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.cartpole_agent import golden, program
 from placerl.primitives.fpga.cartpole_agent.scalar_unit import CYCLES, ScalarProgram, ScalarUnit
 from placerl.primitives.fpga.cartpole_agent.settings import STATE_FRACTION
 from placerl.primitives.fpga.simulation.base import Simulation
+from tests.primitives.fpga.interpreter import interpreted
 
 TOTAL_BITS = 28
 
@@ -36,7 +36,7 @@ def state_of(unit: Simulation) -> np.ndarray:
 
 def test_programs_give_the_golden_models_bits() -> None:
     rng = np.random.default_rng(0)
-    unit = simulation.interpreted(ScalarUnit(total_bits=TOTAL_BITS))
+    unit = interpreted(ScalarUnit(total_bits=TOTAL_BITS))
     for _ in range(3):
         random = [int(each) for each in rng.integers(0, 1 << STATE_FRACTION, 4)]
         unit.write("random", random[0])
@@ -59,7 +59,7 @@ def test_programs_give_the_golden_models_bits() -> None:
 @pytest.mark.parametrize("total", [0, 1, 1025, (1 << TOTAL_BITS) - 1])
 @pytest.mark.parametrize("random", [0, 1 << 25, (1 << 26) - 1])
 def test_prefix_sums_are_the_golden_models(total: int, random: int) -> None:
-    unit = simulation.interpreted(ScalarUnit(total_bits=TOTAL_BITS))
+    unit = interpreted(ScalarUnit(total_bits=TOTAL_BITS))
     unit.write("total", total)
     unit.write("random", random)
     run(unit, ScalarProgram.SAMPLE, [5])

@@ -5,9 +5,9 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.cartpole_agent.vector_unit import AgentVectorUnit, Task, tasks
 from placerl.primitives.fpga.simulation.base import Simulation
+from tests.primitives.fpga.interpreter import interpreted
 
 HIDDEN = 4
 WORD, WEIGHT = 2.0**14, 2.0**22
@@ -37,7 +37,7 @@ def weights() -> np.ndarray:
 
 @pytest.fixture
 def unit(weights: np.ndarray) -> Simulation:
-    unit = simulation.interpreted(AgentVectorUnit(hidden=HIDDEN))
+    unit = interpreted(AgentVectorUnit(hidden=HIDDEN))
     unit.write("load", 1)
     for row, values in enumerate(weights):
         unit.write("load_row", row)

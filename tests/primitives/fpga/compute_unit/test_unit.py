@@ -15,6 +15,7 @@ from placerl.primitives.fpga.cycles import gemm as model
 from placerl.primitives.fpga.cycles.layout import plain_stalls
 from placerl.primitives.fpga.gemm.arithmetic import INTEGER
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
+from tests.primitives.fpga.interpreter import interpreted
 
 sizes = st.integers(1, 8)
 
@@ -31,7 +32,7 @@ def unit(layout: str, configurable: bool = False, block_load: bool = False) -> S
         layout=layout,
         configurable=configurable,
         block_load=block_load,
-        engine="interpreted",
+        start=interpreted,
     )
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from placerl.primitives.fpga.compute_unit.weight_banks import BankedBuffer
 from placerl.primitives.fpga.gemm.control import Axis
-from placerl.primitives.fpga.gemm.simulation import WeightWave
+from tests.primitives.fpga.gemm.simulation import WeightWave
 
 ROWS, COLUMNS = 2, 3
 

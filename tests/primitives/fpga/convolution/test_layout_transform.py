@@ -10,13 +10,9 @@ from hypothesis import strategies as st
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga import simulation
-from placerl.primitives.fpga.convolution.layout_transform import (
-    Convolution,
-    LayoutTransform,
-    move_cycles,
-    moves_golden,
-)
+from placerl.primitives.fpga.convolution.layout_transform import Convolution, LayoutTransform
 from tests.primitives.fpga import restarted
+from tests.primitives.fpga.convolution.golden import move_cycles, moves_golden
 
 side = st.integers(1, 5)
 LANES = 4

@@ -15,13 +15,15 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.compute_unit.unit import ComputeUnit
 from placerl.primitives.fpga.convolution.layout_transform import Convolution
-from placerl.primitives.fpga.convolution.simulation import SimulatedConvolution
 from placerl.primitives.fpga.convolution.unit import ConvolutionUnit
-from placerl.primitives.fpga.cycles import convolution as model
 from placerl.primitives.fpga.cycles import gemm
+from placerl.primitives.fpga.cycles.convolution import MOVE_CYCLES, Band
 from placerl.primitives.fpga.gemm.core import GemmCore
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS
+from tests.primitives.fpga.convolution.simulation import SimulatedConvolution
+from tests.primitives.fpga.cycles import convolution as model
 from tests.primitives.fpga.gemm import float_golden
+from tests.primitives.fpga.interpreter import interpreted
 
 Images = NDArray[np.int64]
 small = st.integers(1, 3)
@@ -37,7 +39,7 @@ def unit(side: int = 2) -> SimulatedConvolution:
         operand_blocks=128,
         result_blocks=128,
         tensor_words=256,
-        engine="interpreted",
+        start=interpreted,
     )
 
 
@@ -102,7 +104,7 @@ def explained(
         "transposed": transposed,
     }
     assert cycles == model.convolution_cycles(convolution, outputs, **options)
-    whole = model.Band(0, convolution.images, 0, convolution.out_size[0], convolution.matrix_size[0])
+    whole = Band(0, convolution.images, 0, convolution.out_size[0], convolution.matrix_size[0])
     shape = model.band_shape(convolution, whole, outputs, transposed=transposed)
     stated = gemm.ppo_cycles(shape, side=2, dataflow=dataflow)
     assert stated + sum(model.difference_terms(convolution, outputs, **options).values()) == cycles
@@ -133,7 +135,7 @@ def test_transformation_is_hidden_where_products_take_longer() -> None:
     for outputs, hidden in ((64, True), (4, False)):
         terms = model.difference_terms(convolution, outputs, dataflow="WS", **options)
         assert (terms["waits"] == 0) is hidden
-        assert terms["first band"] == 162 * 4 * 4 + model.MOVE_CYCLES
+        assert terms["first band"] == 162 * 4 * 4 + MOVE_CYCLES
 
 
 def test_what_the_unit_refuses() -> None:

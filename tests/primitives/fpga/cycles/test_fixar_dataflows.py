@@ -2,7 +2,6 @@
 
 import pytest
 
-from placerl.primitives.fpga.cycles import fixar
 from placerl.primitives.fpga.cycles.fixar_dataflows import (
     DATAFLOWS,
     FixarDataflow,
@@ -16,9 +15,11 @@ HALFCHEETAH = 17, 6
 BATCHED, LITERAL, WIDE, PAIRS, HALVES = DATAFLOWS
 
 
-@pytest.mark.parametrize("batch", [64, 128, 512])
-def test_a_batch_for_each_block_is_the_array_s_own_formula(batch: int) -> None:
-    assert ddpg_cycles(BATCHED, *HALFCHEETAH, batch) == fixar.ddpg_cycles(*HALFCHEETAH, batch)
+def test_a_batch_for_each_block_is_as_fast_at_every_batch_size_and_twice_with_half_words() -> None:
+    rates = [samples_per_s(BATCHED, *HALFCHEETAH, batch) for batch in (64, 128, 256, 512)]
+    assert max(rates) == min(rates)
+    halved = samples_per_s(FixarDataflow("", None, 16, halves=True), *HALFCHEETAH, 512)
+    assert halved == pytest.approx(2 * rates[0])
 
 
 def test_the_literal_reading_waits_for_its_weights() -> None:

@@ -16,6 +16,7 @@ from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
 from placerl.primitives.fpga.cycles.table import committed, parsed
 from placerl.primitives.fpga.cycles.timed_block import SIMULATE_VARIABLE
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
+from tests.primitives.fpga.interpreter import interpreted
 
 SHAPES = (GemmShape(5, 3, 7), GemmShape(2, 9, 1))
 
@@ -28,12 +29,12 @@ def test_products_take_what_the_closed_forms_say(
     monkeypatch.setenv(SIMULATE_VARIABLE, "1")
     monkeypatch.setattr(gemm_block.BLOCK, "_libraries", {})
     monkeypatch.setattr(
-        simulation, "built", lambda design: SimpleNamespace(start=lambda: simulation.interpreted(design))
+        simulation, "built", lambda design: SimpleNamespace(start=lambda: interpreted(design))
     )
     products = SimulatedProducts(side=2, **kind)
     products.prepare((shape, dataflow) for shape in SHAPES for dataflow in DATAFLOWS)
     # What is known is not simulated again, not even by another process.
-    monkeypatch.setattr(simulation, "interpreted", lambda design: pytest.fail("simulated again"))
+    monkeypatch.setattr(simulation, "built", lambda design: pytest.fail("simulated again"))
     monkeypatch.setattr(gemm_block.BLOCK, "_found", {})
     again = SimulatedProducts(side=2, **kind)
     for shape in SHAPES:

@@ -9,6 +9,7 @@ import torch
 
 from placerl.primitives.learner.fpga.fpga_backend import FpgaExecutable
 from placerl.primitives.learner.graph_learner import step_graph
+from tests.primitives.fpga.interpreter import interpreted
 from tests.primitives.learner.graph_cases import make, named_leaves, random_batch, random_state
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
@@ -50,7 +51,7 @@ def test_a_convolution_is_charged_its_first_band(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("PLACERL_CACHE", str(tmp_path))
     monkeypatch.setenv(SIMULATE_VARIABLE, "1")
     monkeypatch.setattr(
-        simulation, "built", lambda design: SimpleNamespace(start=lambda: simulation.interpreted(design))
+        simulation, "built", lambda design: SimpleNamespace(start=lambda: interpreted(design))
     )
     # A window has 3 rows of 6 words, 2 moves each; half of the memory holds 8 blocks, 5 to a row: a row of 4 windows.
     unit = GemmUnit(side=4, memory_blocks=16)

@@ -1,7 +1,8 @@
 """The catalogue of devices: its clocks are those that the papers give."""
 
-from placerl.harness.papers import published
 from placerl.primitives.fpga.cycles.fixar import FIXAR
+
+from placerl.harness.papers import published
 from placerl.primitives.fpga.devices import catalogue
 from placerl.primitives.learner.fpga import fpga_backend
 

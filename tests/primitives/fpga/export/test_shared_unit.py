@@ -8,10 +8,10 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.export import toolchain, verilog
 from placerl.primitives.fpga.export.shared_unit import SharedUnit
 from placerl.primitives.fpga.vector.reduce_unit import ReduceUnit
+from tests.primitives.fpga.interpreter import interpreted
 
 
 def largest(lanes: int) -> ReduceUnit:
@@ -46,7 +46,7 @@ def test_the_wrapped_unit_gives_its_results() -> None:
         "last": np.array([0, 0, 1]),
         "scale": np.zeros(3, np.int64),
     }
-    run = simulation.interpreted(UNIT).run({"items": items}, {"results": 1})
+    run = interpreted(UNIT).run({"items": items}, {"results": 1})
     assert run.outputs["results"].astype(np.uint32).view(np.float32) == 7
 
 

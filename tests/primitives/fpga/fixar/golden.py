@@ -10,28 +10,43 @@ It knows nothing of blocks, lines and programs. Its formats and its rounding (to
   z = 2^15, so that a centred code is a signed half word; all networks' layers of the same place share it.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from placerl.primitives.fpga.fixar.adam import TAU_FRACTION, adam_golden, limited, rounded
+from placerl.primitives.fpga.fixar.adam import (
+    _LIFT,
+    _NUMERATOR_LIFT,
+    _STEP_SHIFT,
+    MEAN_GAIN,
+    MEAN_GAIN_SHIFT,
+    QUOTIENT_BITS,
+    SQUARE_SHIFT,
+    TAU_FRACTION,
+    limited,
+    moved,
+    rounded,
+)
 from placerl.primitives.fpga.fixar.scalar import DISCOUNT_FRACTION, ERROR_SHIFT
 from placerl.primitives.fpga.fixar.shape import (
     ACTIVATIONS,
     HALF_BITS,
     INPUTS,
     LEAST_SHIFT,
+    MEAN_BITS,
     ONE,
     SAMPLES,
     SCALES,
+    SQUARE_BITS,
     WEIGHTS,
     WORD_BITS,
     FixarShape,
     LayerPlace,
 )
-from placerl.primitives.fpga.fixar.tanh import tanh_golden
+from placerl.primitives.fpga.fixar.tanh import LIMIT, RISES, SEGMENT_BITS, SEGMENTS, TABLE
 
 Integers = NDArray[np.int64]
 PARTS = ("weights", "targets", "means", "squares")
@@ -231,3 +246,45 @@ class GoldenFixar:
         """
         outputs, _, _ = self._forward(0, self._stored(state, INPUTS))
         return tanh_golden(outputs)
+
+
+def adam_golden(
+    gradients: Integers,
+    weights: Integers,
+    targets: Integers,
+    means: Integers,
+    squares: Integers,
+    *,
+    rate: int,
+    epsilon: int,
+    tau: int,
+) -> tuple[Integers, Integers, Integers, Integers]:
+    """Return new weights, targets, means and squares: the golden model of `FixedAdamLane` and what follows it.
+
+    Args:
+        gradients, weights, targets, means, squares: raw values, arrays of one shape.
+        rate, epsilon: what `corrections` returns.
+        tau: the fraction by which targets move, with 16 fraction bits.
+    """
+    means = means + rounded(((gradients << _LIFT) - means) * MEAN_GAIN, MEAN_GAIN_SHIFT)
+    means = limited(means, MEAN_BITS)
+    powers = np.minimum(gradients * gradients, (1 << SQUARE_BITS) - 1)
+    squares = squares - (squares >> SQUARE_SHIFT) + (powers >> SQUARE_SHIFT)
+    roots = np.array([math.isqrt(int(value)) for value in squares.ravel()], np.int64).reshape(squares.shape)
+    numerators = np.abs(means) << _NUMERATOR_LIFT
+    quotients = np.minimum(numerators // (roots + epsilon), (1 << QUOTIENT_BITS) - 1)
+    # The products have up to 56 bits.
+    steps = rounded(quotients * rate, _STEP_SHIFT)
+    new = limited(weights - np.where(means < 0, -steps, steps), WORD_BITS)
+    return new, moved(targets, new, tau), means, squares
+
+
+def tanh_golden(raw: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return tanh of raw values with 16 fraction bits, in [-2^16, 2^16]."""
+    size = np.minimum(np.abs(raw), LIMIT)
+    segment = np.minimum(size >> SEGMENT_BITS, SEGMENTS - 1)
+    part = size - (segment << SEGMENT_BITS)
+    half = 1 << SEGMENT_BITS - 1
+    value = np.array(TABLE)[segment] + ((np.array(RISES)[segment] * part + half) >> SEGMENT_BITS)
+    value = np.where(size == LIMIT, ONE, value)
+    return np.where(raw < 0, -value, value)

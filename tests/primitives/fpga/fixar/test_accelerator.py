@@ -13,11 +13,13 @@ from placerl.primitives.fpga.fixar.cycles import step_cycles
 from placerl.primitives.fpga.fixar.shape import FixarShape, benchmark
 from placerl.primitives.fpga.simulation.base import SimulationStalledError
 from placerl.primitives.fpga.simulation.compiled_library import Library
-from placerl.primitives.fpga.vector.random_generator import GENERATORS, MEAN, seeds, xorshift_golden
+from placerl.primitives.fpga.vector.random_generator import GENERATORS, MEAN, seeds
 from tests.primitives.fpga.fixar.golden import PARTS, GoldenFixar
 from tests.primitives.fpga.fixar.simulation import SimulatedFixar, stream_of, words_of
 from tests.primitives.fpga.fixar.step_inputs import TINY, batch, settings
+from tests.primitives.fpga.interpreter import interpreted
 from tests.primitives.fpga.resettable import Resettable, reset
+from tests.primitives.fpga.vector.golden import xorshift_golden
 
 pytestmark = pytest.mark.skipif(
     bool(simulation.unavailable_reason()), reason=simulation.unavailable_reason() or "-"
@@ -30,7 +32,7 @@ def tiny() -> Library:
 
 
 def test_weights_are_loaded_while_nothing_goes_on() -> None:
-    model = simulation.interpreted(Fixar(TINY, datapath=False))
+    model = interpreted(Fixar(TINY, datapath=False))
     word = {part: values[:1] for part, values in words_of(GoldenFixar(TINY)).items()}
     model.run({"load": word}, {}, limit_cycles=50)
     model.run({"commands": np.array([FixarCommand.ACT])}, {})  # it waits for the lines of a state
@@ -141,7 +143,7 @@ def test_a_step_after_a_reset_within_a_step_is_as_the_first() -> None:
     golden = GoldenFixar(shape)
     golden.initialise(rng)
     samples = batch(rng, shape, 2)
-    model = SimulatedFixar(simulation.interpreted(Resettable(Fixar(shape))), shape)
+    model = SimulatedFixar(interpreted(Resettable(Fixar(shape))), shape)
     for _ in range(2):
         model.load(golden)
         stepped = deepcopy(golden)

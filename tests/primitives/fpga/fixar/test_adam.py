@@ -10,6 +10,7 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.fixar import adam
 from placerl.primitives.fpga.fixar.shape import MEAN_BITS, SQUARE_BITS
+from tests.primitives.fpga.fixar.golden import adam_golden
 
 WIDE = 1 << 31
 
@@ -30,7 +31,7 @@ def test_a_lane_gives_the_golden_models_moments_and_changes(rate: int, epsilon: 
     model = simulation.compiled(adam.FixedAdamLane())
     values = cases(np.random.default_rng(rate), 200)
     zeros = np.zeros(200, np.int64)
-    new, _, means, squares = adam.adam_golden(
+    new, _, means, squares = adam_golden(
         **values, weights=zeros, targets=zeros, rate=rate, epsilon=epsilon, tau=0
     )
     model.write("rate", rate)
@@ -58,7 +59,7 @@ def test_the_golden_model_follows_adam_in_real_numbers() -> None:
         raw = (rng.normal(0.3, 1, 50) * 2**24 * 1e-3).astype(np.int64)
         gradient = raw / 2**24
         rate, epsilon = adam.corrections(1e-3, step)
-        state = list(adam.adam_golden(raw, *state, rate=rate, epsilon=epsilon, tau=328))
+        state = list(adam_golden(raw, *state, rate=rate, epsilon=epsilon, tau=328))
         mean = beta1 * mean + (1 - beta1) * gradient
         square = beta2 * square + (1 - beta2) * gradient**2
         real -= 1e-3 * mean / (1 - beta1**step) / (np.sqrt(square / (1 - beta2**step)) + 1e-8)

@@ -8,9 +8,9 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.fixar.core import BlockCore, GradientAdder, sum_latency
 from placerl.primitives.fpga.simulation.base import Simulation
+from tests.primitives.fpga.interpreter import interpreted
 
 SIDE = 4
 WORDS = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -19,12 +19,12 @@ LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 
 @pytest.fixture(scope="module")
 def core() -> Simulation:
-    return simulation.interpreted(BlockCore(side=SIDE))
+    return interpreted(BlockCore(side=SIDE))
 
 
 @pytest.fixture(scope="module")
 def adder() -> Simulation:
-    return simulation.interpreted(GradientAdder())
+    return interpreted(GradientAdder())
 
 
 @settings(max_examples=10, deadline=None)

@@ -6,7 +6,8 @@ import pytest
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga.fixar.shape import ONE
-from placerl.primitives.fpga.fixar.tanh import LIMIT, tanh_golden
+from placerl.primitives.fpga.fixar.tanh import LIMIT
+from tests.primitives.fpga.fixar.golden import tanh_golden
 
 
 def test_it_is_within_three_units_of_tanh_and_odd() -> None:

@@ -13,7 +13,7 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives.fpga.cycles import gemm as model
 from placerl.primitives.fpga.gemm.arithmetic import INTEGER
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
-from placerl.primitives.fpga.gemm.simulation import SimulatedGemm
+from tests.primitives.fpga.gemm.simulation import SimulatedGemm
 
 WIDTH = 8
 sizes = st.integers(1, 8)

@@ -17,6 +17,7 @@ from placerl.primitives.fpga.gemm.timer import GemmTimer
 from placerl.primitives.fpga.simulation.ports import columns
 from tests.primitives.fpga import restarted
 from tests.primitives.fpga.gemm import float_golden
+from tests.primitives.fpga.interpreter import interpreted
 
 SIDE = 2
 SIZES = st.integers(1, 9)
@@ -33,7 +34,7 @@ def unit() -> SimulatedUnit:
         result_blocks=25,
         block_load=True,
         float32=True,
-        engine="interpreted",
+        start=interpreted,
     )
 
 

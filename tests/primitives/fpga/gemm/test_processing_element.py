@@ -11,11 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placerl.primitives.fpga.gemm.arithmetic import INTEGER
-from placerl.primitives.fpga.gemm.processing_element import (
-    ConfigurableMultiplier,
-    ProcessingElement,
-    multiply_golden,
-)
+from placerl.primitives.fpga.gemm.processing_element import ConfigurableMultiplier, ProcessingElement
+from tests.primitives.fpga.gemm.golden import multiply_golden
 
 words = st.tuples(st.integers(0, 2**32 - 1), st.integers(-(2**31), 2**31 - 1), st.booleans())
 extremes = [

@@ -13,6 +13,7 @@ from placerl.primitives.fpga.cycles.layout import plain_stalls
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, command_fields
 from placerl.primitives.fpga.gemm.timer import GemmTimer
 from tests.primitives.fpga import restarted
+from tests.primitives.fpga.interpreter import interpreted
 
 SIDE = 3
 SIZES = st.integers(1, 11)
@@ -41,7 +42,7 @@ def test_the_timer_counts_the_cycles_of_the_whole_unit(kind: dict[str, object]) 
         accumulator_depth=16,
         operand_blocks=16,
         result_blocks=16,
-        engine="interpreted",
+        start=interpreted,
         **kind,
     )
     for dataflow in DATAFLOWS:

@@ -11,8 +11,9 @@ from amaranth.lib.wiring import In, Out
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.export import verilog
 from placerl.primitives.fpga.host import HostAccess, with_axi_names
-from placerl.primitives.fpga.tools import lint
 from tests.primitives.fpga.bench.scaler import MAP, Scaler
+from tests.primitives.fpga.interpreter import Start, interpreted
+from tests.primitives.fpga.tools import lint
 
 
 class WithPlainPorts(wiring.Component):
@@ -66,9 +67,9 @@ def test_a_design_without_axi_is_returned_itself() -> None:
     verilog.export(plain)
 
 
-@pytest.mark.parametrize("engine", ["interpreted", pytest.param("compiled", marks=pytest.mark.slow)])
-def test_the_example_runs(engine: str) -> None:
-    model = simulation.engine(engine)(Scaler())
+@pytest.mark.parametrize("start", [interpreted, pytest.param(simulation.compiled, marks=pytest.mark.slow)])
+def test_the_example_runs(start: Start) -> None:
+    model = start(Scaler())
     host = HostAccess(model, MAP)
     host.write(factor=3, control=1)
     assert host.read("events") == 1

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.host.axi import axi_stream
 from placerl.primitives.fpga.host.link import StreamLink, delivery_cycle
+from tests.primitives.fpga.interpreter import interpreted
 
 RATES = st.integers(1, 5).flatmap(lambda n: st.integers(n, 7).map(lambda d: Fraction(n, d)))
 
@@ -16,7 +16,7 @@ RATES = st.integers(1, 5).flatmap(lambda n: st.integers(n, 7).map(lambda d: Frac
 @settings(max_examples=15, deadline=None)
 @given(st.integers(2, 20), RATES, st.integers(1, 30))
 def test_a_burst_is_delivered_in_the_formulas_cycles(latency: int, rate: Fraction, words: int) -> None:
-    link = simulation.interpreted(StreamLink(16, latency_cycles=latency, words_per_cycle=rate))
+    link = interpreted(StreamLink(16, latency_cycles=latency, words_per_cycle=rate))
     run = link.run({"inputs": list(range(words))}, {"outputs": words})
     expected = [delivery_cycle(word, latency, rate) for word in range(words)]
     assert run.output_cycles["outputs"].tolist() == expected
@@ -34,7 +34,7 @@ def test_no_word_is_lost_at_random_stalls(
     latency: int, rate: Fraction, gaps: list[int], ready: list[bool]
 ) -> None:
     shape = axi_stream(16).members["payload"].shape
-    link = simulation.interpreted(StreamLink(shape, latency_cycles=latency, words_per_cycle=rate))
+    link = interpreted(StreamLink(shape, latency_cycles=latency, words_per_cycle=rate))
     words = {"data": list(range(len(gaps))), "last": [number % 2 for number in range(len(gaps))]}
     run = link.run({"inputs": words}, {"outputs": len(gaps)}, gaps={"inputs": gaps}, ready={"outputs": ready})
     assert {name: values.tolist() for name, values in run.outputs["outputs"].items()} == words

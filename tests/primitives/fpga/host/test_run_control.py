@@ -4,15 +4,15 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.host import RunControl
+from tests.primitives.fpga.interpreter import interpreted
 
 OUTPUTS = ("wanted", "busy", "done")
 
 
 def outputs(inputs: dict[str, str]) -> dict[str, str]:
     """Return the outputs in each cycle for inputs in each cycle, as digits."""
-    model = simulation.interpreted(RunControl())
+    model = interpreted(RunControl())
     found: dict[str, list[str]] = {name: [] for name in OUTPUTS}
     for cycle in range(len(inputs["start"])):
         for name, values in inputs.items():

@@ -7,8 +7,9 @@ import numpy as np
 
 from placerl.primitives.fpga.floating_point import golden
 from placerl.primitives.fpga.floating_point.golden import Array
-from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
-from placerl.primitives.fpga.learner_pipeline.update_unit import adam_program
+from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION, LayerShape
+from placerl.primitives.fpga.learner_pipeline.policy_units import ONE, tanh_program
+from placerl.primitives.fpga.learner_pipeline.update_unit import adam_latency, adam_program
 from placerl.primitives.quantization.fixed_point import exact_matmul
 
 
@@ -118,3 +119,65 @@ def words(layer: LayerShape, matrix: Array) -> Array:
     padded[: layer.outputs] = matrix
     blocks = padded.reshape(layer.blocks, layer.lanes, layer.inputs + 1)
     return blocks.transpose(0, 2, 1).reshape(layer.words, layer.lanes)
+
+
+@dataclass(frozen=True)
+class TdLoss:
+    """What the loss gives for a batch.
+
+    Attributes:
+        errors: (B, actions) int32, raw values of `FORMAT`.
+        tds: (B,) int32, the TD errors in `FORMAT`.
+    """
+
+    errors: Array
+    tds: Array
+
+
+def td_loss(
+    outputs: Array, targets: Array, batch: dict[str, Array], *, greedy: Array | None = None, huber: bool
+) -> TdLoss:
+    """Return the errors and TD errors of a batch, bit by bit as `TdLossUnit` gives them: its golden model.
+
+    Args:
+        outputs, targets: (B, actions) int32, q and t in `FORMAT`.
+        batch: (B,) each: action, reward in `FORMAT`, discount and weight in `FRACTION`.
+        greedy: (B, actions) int32, g for double DQN.
+        huber: Huber's loss instead of the squared one.
+    """
+    rows = np.arange(len(outputs))
+    following = targets[rows, np.argmax(targets if greedy is None else greedy, axis=1)].astype(np.int64)
+    places = FORMAT.fraction_bits + FRACTION.fraction_bits
+    discounted = FORMAT.rescale(following * batch["discount"].astype(np.int64), places).raw
+    y = FORMAT.store(discounted.astype(np.int64) + batch["reward"]).raw
+    td = FORMAT.store(y.astype(np.int64) - outputs[rows, batch["action"]]).raw
+    slope = np.clip(td, -ONE, ONE) if huber else FORMAT.store(2 * td.astype(np.int64)).raw
+    weighted = FORMAT.rescale(slope.astype(np.int64) * batch["weight"].astype(np.int64), places).raw
+    errors = np.zeros_like(outputs)
+    errors[rows, batch["action"]] = FORMAT.store(-weighted.astype(np.int64)).raw
+    return TdLoss(errors, td)
+
+
+def tanh_back(errors: Array, actions: Array) -> Array:
+    """Return errors times 1 - a^2, raw values of `FORMAT`, bit by bit as `PolicyBackward` gives them."""
+    places = 2 * FORMAT.fraction_bits
+    wide = actions.astype(np.int64)
+    slope = FORMAT.store(ONE - FORMAT.rescale(wide * wide, places).raw.astype(np.int64)).raw
+    return FORMAT.rescale(errors.astype(np.int64) * slope, places).raw
+
+
+def tanh(values: Array) -> Array:
+    """Return tanh of raw values of `FORMAT`, int32, bit by bit as `TanhUnit` gives it."""
+    real = golden.from_fixed(values.astype(np.int64), FORMAT.fraction_bits)
+    (found,) = tanh_program().golden([real])
+    return FORMAT.from_float(found).raw
+
+
+def update_latency(layer: LayerShape, batch_size: int) -> int:
+    """Return the cycles from the start of a layer's update to its last new weights.
+
+    Args:
+        layer: sizes of the layer.
+        batch_size: samples of a batch.
+    """
+    return layer.words + adam_latency(batch_size)

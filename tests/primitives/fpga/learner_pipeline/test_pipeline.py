@@ -8,8 +8,7 @@ import torch
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
-from placerl.primitives.fpga.convolution.layout_transform import Convolution, LayoutTransform, move_cycles
+from placerl.primitives.fpga.convolution.layout_transform import Convolution, LayoutTransform
 from placerl.primitives.fpga.cycles.learner import (
     Pass,
     map_pipeline_cycles,
@@ -18,8 +17,11 @@ from placerl.primitives.fpga.cycles.learner import (
 )
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 from placerl.primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
-from placerl.primitives.fpga.learner_pipeline.update_unit import corrections, update_latency
+from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
+from tests.primitives.fpga.convolution.golden import move_cycles
+from tests.primitives.fpga.interpreter import interpreted
 from tests.primitives.fpga.learner_pipeline import golden as model
+from tests.primitives.fpga.learner_pipeline.golden import update_latency
 
 TWO_LAYERS = (LayerShape(3, 3, 2), LayerShape(3, 2, 1))
 THREE_LAYERS = (LayerShape(3, 5, 2), LayerShape(5, 4, 3), LayerShape(4, 2, 1))
@@ -54,7 +56,7 @@ def test_two_batches_leave_the_golden_models_weights(layers: tuple[LayerShape, .
         model.LayerState.of(rng.uniform(-1, 1, (layer.outputs, layer.inputs + 1)).astype(np.float32))
         for layer in layers
     ]
-    pipeline = simulation.interpreted(LearnerPipeline(layers, pipelines=pipelines, samples=samples))
+    pipeline = interpreted(LearnerPipeline(layers, pipelines=pipelines, samples=samples))
     pipeline.run(loads(layers, states), {})
     pipeline.step(4)
     for step in (1, 2):
@@ -93,7 +95,7 @@ def test_a_convolution_is_a_layer_whose_samples_are_its_windows() -> None:
     ).raw
     y = FORMAT.from_float(rng.uniform(-2, 2, (windows, layer.outputs))).raw
 
-    module = simulation.interpreted(LayoutTransform(lanes=2))
+    module = interpreted(LayoutTransform(lanes=2))
     commands = {name: np.array([value]) for name, value in shape.command().items()}
     moves = module.run({"commands": commands}, {"moves": move_cycles(shape, lanes=2)}).outputs["moves"]
     x = np.zeros(shape.matrix_size, image.dtype)
@@ -102,7 +104,7 @@ def test_a_convolution_is_a_layer_whose_samples_are_its_windows() -> None:
     ):
         x[row, column : column + count] = image.ravel()[source : source + count]
 
-    pipeline = simulation.interpreted(LearnerPipeline((layer,), samples=windows))
+    pipeline = interpreted(LearnerPipeline((layer,), samples=windows))
     pipeline.run(loads((layer,), [model.LayerState.of(weight)]), {})
     pipeline.step(4)
     rate, root = corrections(RATE, 1)

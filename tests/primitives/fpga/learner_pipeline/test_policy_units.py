@@ -15,11 +15,11 @@ from placerl.primitives.fpga.learner_pipeline.policy_units import (
     PolicyForward,
     TimedPolicyBackward,
     TimedPolicyForward,
-    tanh,
-    tanh_back,
 )
 from placerl.primitives.quantization.fixed_point import exact_matmul
+from tests.primitives.fpga.interpreter import interpreted
 from tests.primitives.fpga.learner_pipeline import golden as model
+from tests.primitives.fpga.learner_pipeline.golden import tanh, tanh_back
 
 SAMPLES, STATES = 6, 3
 
@@ -43,7 +43,7 @@ def test_the_action_is_joined_to_its_state(ready: list[bool]) -> None:
     rng = np.random.default_rng(0)
     layer = LayerShape(4, 2, 1)
     weight, inputs, states = raw(rng, 2, 5), raw(rng, SAMPLES, 4), raw(rng, SAMPLES, STATES)
-    unit = simulation.interpreted(PolicyForward(layer, STATES))
+    unit = interpreted(PolicyForward(layer, STATES))
     write(unit, layer, weight)
     run = unit.run({"inputs": inputs, "states": states}, {"outputs": SAMPLES}, ready={"outputs": ready})
     actions = tanh(model.forward([weight], inputs)[-1])
@@ -56,7 +56,7 @@ def test_errors_come_back_to_the_actions_sums(ready: list[bool]) -> None:
     layer = LayerShape(STATES + 2, 4, 1)
     weight, errors = raw(rng, 4, STATES + 3), raw(rng, SAMPLES, 4)
     inputs = np.concatenate([raw(rng, SAMPLES, STATES), tanh(raw(rng, SAMPLES, 2))], axis=1)
-    unit = simulation.interpreted(PolicyBackward(layer, STATES))
+    unit = interpreted(PolicyBackward(layer, STATES))
     write(unit, layer, weight)
     run = unit.run({"errors": errors, "inputs": inputs}, {"back": SAMPLES}, ready={"back": ready})
     back = FORMAT.rescale(exact_matmul(errors, weight[:, STATES:-1]), 2 * FORMAT.fraction_bits).raw
@@ -76,7 +76,7 @@ def test_the_golden_models_are_tanh_and_its_derivative() -> None:
 
 
 def test_the_actors_loss_rises_by_its_value() -> None:
-    loss = simulation.interpreted(AscentLoss())
+    loss = interpreted(AscentLoss())
     run = loss.run({"outputs": [[5], [-7]], "targets": [0, 0]}, {"errors": 2})
     np.testing.assert_array_equal(run.outputs["errors"], [[-ONE], [-ONE]])
 
@@ -84,15 +84,15 @@ def test_the_actors_loss_rises_by_its_value() -> None:
 def test_units_without_a_datapath_take_the_same_cycles() -> None:
     layer, back = LayerShape(4, 2, 1), LayerShape(STATES + 2, 4, 1)
     zeros = {"inputs": np.zeros((SAMPLES, 4), int), "states": np.zeros((SAMPLES, STATES), int)}
-    whole = simulation.interpreted(PolicyForward(layer, STATES)).run(zeros, {"outputs": SAMPLES})
-    timed = simulation.interpreted(TimedPolicyForward())
+    whole = interpreted(PolicyForward(layer, STATES)).run(zeros, {"outputs": SAMPLES})
+    timed = interpreted(TimedPolicyForward())
     timed.write("cycles", layer.words)
     run = timed.run({"inputs": np.zeros(SAMPLES, int)}, {"outputs": SAMPLES})
     np.testing.assert_array_equal(run.output_cycles["outputs"], whole.output_cycles["outputs"])
 
     zeros = {"errors": np.zeros((SAMPLES, 4), int), "inputs": np.zeros((SAMPLES, STATES + 2), int)}
-    whole = simulation.interpreted(PolicyBackward(back, STATES)).run(zeros, {"back": SAMPLES})
-    timed = simulation.interpreted(TimedPolicyBackward())
+    whole = interpreted(PolicyBackward(back, STATES)).run(zeros, {"back": SAMPLES})
+    timed = interpreted(TimedPolicyBackward())
     timed.write("cycles", back.blocks * back.inputs)
     run = timed.run({name: np.zeros(SAMPLES, int) for name in zeros}, {"back": SAMPLES})
     np.testing.assert_array_equal(run.output_cycles["back"], whole.output_cycles["back"])

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
-from placerl.primitives.fpga.learner_pipeline.td_loss import LATENCY, TdLossUnit, td_loss
+from placerl.primitives.fpga.learner_pipeline.td_loss import LATENCY, TdLossUnit
 from tests.primitives.fpga import restarted
+from tests.primitives.fpga.learner_pipeline.golden import td_loss
 
 
 def batch_of(rng: np.random.Generator, size: int, actions: int, extreme: bool) -> dict[str, np.ndarray]:

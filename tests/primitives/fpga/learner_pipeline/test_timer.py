@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.cycles.learner import Pass, pipeline_cycles, stage_count
 from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
 from placerl.primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
@@ -22,11 +21,12 @@ from placerl.primitives.fpga.learner_pipeline.timer import (
     topology_of,
 )
 from placerl.primitives.fpga.learner_pipeline.update_unit import adam_latency
+from tests.primitives.fpga.interpreter import interpreted
 
 
 def timed(work: Pass, *commands: tuple[int, int]) -> list[int]:
     """Cycles of passes of so many samples and update cycles, one after the other on one timer."""
-    timer = simulation.interpreted(PipelineTimer(topology_of(work)))
+    timer = interpreted(PipelineTimer(topology_of(work)))
     fields = [command_fields(work, samples=samples, update=update) for samples, update in commands]
     given = {name: np.array([each[name] for each in fields]) for name in fields[0]}
     run = timer.run({"commands": given}, {"cycles": len(commands)})
@@ -38,7 +38,7 @@ def test_the_timer_counts_the_cycles_of_a_batch_on_several_pipelines(pipelines: 
     batch_size = 8
     samples = batch_size // pipelines
     layers = (LayerShape(2, 3, 1), LayerShape(3, 1, 1))
-    pipeline = simulation.interpreted(LearnerPipeline(layers, pipelines=pipelines, samples=samples))
+    pipeline = interpreted(LearnerPipeline(layers, pipelines=pipelines, samples=samples))
     given = {"x": np.zeros((samples, 2), np.int64), "y": np.zeros((samples, 1), np.int64)}
     run = pipeline.run(
         {f"samples_{p}": given for p in range(pipelines)},

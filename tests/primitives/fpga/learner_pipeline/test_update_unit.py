@@ -7,7 +7,6 @@ import torch
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.algorithms.updates import PURE, AdamState
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
 from placerl.primitives.fpga.learner_pipeline.update_unit import (
     UpdateUnit,
@@ -16,6 +15,7 @@ from placerl.primitives.fpga.learner_pipeline.update_unit import (
     target_latency,
     target_program,
 )
+from tests.primitives.fpga.interpreter import interpreted
 
 
 @pytest.mark.parametrize("copy", [0, 1])
@@ -37,7 +37,7 @@ def test_the_target_program_is_adam_and_polyak(copy: int) -> None:
 
 def test_the_unit_reads_back_what_was_loaded() -> None:
     layer = LayerShape(2, 1, 1)
-    unit = simulation.interpreted(UpdateUnit(layer, pipelines=1, batch_size=None))
+    unit = interpreted(UpdateUnit(layer, pipelines=1, batch_size=None))
     words = np.arange(1, 1 + layer.words, dtype=np.float32).reshape(layer.words, 1).view(np.uint32)
     unit.run({"load": {"address": np.arange(layer.words), "weights": words}}, {})
     unit.write("read", 1)

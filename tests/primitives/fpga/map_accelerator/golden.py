@@ -8,8 +8,6 @@ import numpy as np
 from placerl.primitives.fpga.floating_point import golden
 from placerl.primitives.fpga.floating_point.golden import Array
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
-from placerl.primitives.fpga.learner_pipeline.policy_units import tanh, tanh_back
-from placerl.primitives.fpga.learner_pipeline.td_loss import TdLoss, td_loss
 from placerl.primitives.fpga.learner_pipeline.update_unit import target_program
 from placerl.primitives.fpga.map_accelerator.programs import (
     corrections_program,
@@ -17,8 +15,18 @@ from placerl.primitives.fpga.map_accelerator.programs import (
     weight_program,
 )
 from placerl.primitives.fpga.map_accelerator.settings import PRIORITY, AcceleratorSettings
-from placerl.primitives.fpga.vector.random_generator import WORD_BITS, seeds, xorshift_golden
-from tests.primitives.fpga.learner_pipeline.golden import fixed, forward, gradients, input_errors
+from placerl.primitives.fpga.vector.random_generator import WORD_BITS, seeds
+from tests.primitives.fpga.learner_pipeline.golden import (
+    TdLoss,
+    fixed,
+    forward,
+    gradients,
+    input_errors,
+    tanh,
+    tanh_back,
+    td_loss,
+)
+from tests.primitives.fpga.vector.golden import xorshift_golden
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
 from placerl.primitives.fpga.map_accelerator.accelerator import MapAccelerator
 from placerl.primitives.fpga.map_accelerator.settings import ACTORS, NETWORKS, AcceleratorSettings, layers_of
 from placerl.primitives.fpga.map_accelerator.timer import RUN_CYCLES, step_cycles
+from tests.primitives.fpga.interpreter import interpreted
 from tests.primitives.fpga.map_accelerator.accelerator_cases import first_weights, transitions
 from tests.primitives.fpga.map_accelerator.golden import GoldenAccelerator, StepHyperparameters
 from tests.primitives.fpga.map_accelerator.simulation import AcceleratorHost
@@ -95,7 +96,7 @@ def check_that_sending_is_alone(settings: AcceleratorSettings, host: Accelerator
     ids=["small", "two pipelines", "in turn", "divided", "with actor", "late targets"],
 )
 def test_gradient_steps_are_the_golden_models_bit_by_bit(settings: AcceleratorSettings) -> None:
-    host = AcceleratorHost(simulation.interpreted(MapAccelerator(settings)), settings)
+    host = AcceleratorHost(interpreted(MapAccelerator(settings)), settings)
     check_runs(settings, host, 12, [(1, settings.largest_batch, FIRST), (2, 4, SECOND)])
     check_that_sending_is_alone(settings, host)
 
@@ -106,7 +107,7 @@ def packet(words: int) -> dict[str, np.ndarray]:
 
 
 def test_a_packet_of_a_wrong_length_is_flagged_and_the_next_begins_again() -> None:
-    host = AcceleratorHost(simulation.interpreted(MapAccelerator(SMALL)), SMALL)
+    host = AcceleratorHost(interpreted(MapAccelerator(SMALL)), SMALL)
     transition, weights = SMALL.transition_words + 1, SMALL.weight_words
 
     def flags(port: str, words: int) -> bool:
@@ -131,7 +132,7 @@ def test_a_packet_of_a_wrong_length_is_flagged_and_the_next_begins_again() -> No
 
 @pytest.mark.slow
 def test_a_step_of_cartpoles_network_is_the_golden_models_bit_by_bit() -> None:
-    host = AcceleratorHost(simulation.interpreted(MapAccelerator(CARTPOLE)), CARTPOLE)
+    host = AcceleratorHost(interpreted(MapAccelerator(CARTPOLE)), CARTPOLE)
     check_runs(CARTPOLE, host, 48, [(1, 32, FIRST)])
     check_that_sending_is_alone(CARTPOLE, host)
 
@@ -172,7 +173,7 @@ def test_a_run_after_a_reset_is_as_the_first(banks: int) -> None:
     model.insert(stored, priorities)
     for _ in range(2):
         model.step(8, FIRST)
-    host = AcceleratorHost(simulation.interpreted(Resettable(MapAccelerator(settings))), settings)
+    host = AcceleratorHost(interpreted(Resettable(MapAccelerator(settings))), settings)
     for _ in range(2):
         host.load(weights)
         host.insert(stored, priorities)

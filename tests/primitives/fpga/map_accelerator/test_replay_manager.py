@@ -17,6 +17,7 @@ from placerl.primitives.fpga.map_accelerator.settings import (
     AcceleratorSettings,
     layers_of,
 )
+from tests.primitives.fpga.interpreter import interpreted
 from tests.primitives.fpga.map_accelerator.accelerator_cases import first_weights, transitions
 from tests.primitives.fpga.map_accelerator.golden import GoldenAccelerator
 
@@ -28,7 +29,7 @@ def test_two_batches_are_the_golden_models(banks: int) -> None:
     settings = AcceleratorSettings(layers_of(NETWORKS["small"], 1), banks=banks, fanout=2, levels=3, seed=3)
     rng = np.random.default_rng(banks)
     model = GoldenAccelerator(settings, first_weights(settings, rng))
-    manager = simulation.interpreted(ReplayManager(settings))
+    manager = interpreted(ReplayManager(settings))
     stored = min(settings.capacity, 12)
     priorities = rng.integers(1, 1 << 20, stored)
     model.insert(transitions(settings, stored, rng), priorities)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
 from placerl.primitives.fpga.map_accelerator.weight_ports import WeightLoader
+from tests.primitives.fpga.interpreter import interpreted
 
 sizes = st.integers(1, 5)
 shapes = st.builds(lambda i, o, lanes: LayerShape(i, o, min(o, lanes)), sizes, sizes, sizes)
@@ -21,7 +21,7 @@ def test_numbers_reach_their_words_in_the_order_of_the_memories(layers: list[Lay
     rng = np.random.default_rng(seed)
     words = [rng.integers(0, 1 << 32, (layer.words, layer.lanes)) for layer in layers]
     numbers = np.concatenate([part.ravel() for part in words])
-    loader = simulation.interpreted(WeightLoader(layers))
+    loader = interpreted(WeightLoader(layers))
     run = loader.run(
         {"words": {"data": numbers, "last": np.zeros(len(numbers), np.int64)}},
         {f"load_{number}": layer.words for number, layer in enumerate(layers)},

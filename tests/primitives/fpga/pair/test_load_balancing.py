@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.cycles import load_balancing, networks
 from placerl.primitives.fpga.pair.load_balancing import UnitPair
 from placerl.primitives.fpga.pair.simulation import SimulatedPair
+from tests.primitives.fpga.interpreter import interpreted
 
 SIDE = 3
 SIZES = st.lists(st.integers(1, 7), min_size=2, max_size=4)
@@ -19,7 +19,7 @@ SIZES = st.lists(st.integers(1, 7), min_size=2, max_size=4)
 
 @cache
 def pair() -> SimulatedPair:
-    return SimulatedPair(simulation.interpreted(UnitPair(side=SIDE)), side=SIDE)
+    return SimulatedPair(interpreted(UnitPair(side=SIDE)), side=SIDE)
 
 
 @settings(max_examples=5, deadline=None)

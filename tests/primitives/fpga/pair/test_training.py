@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.compute_unit.unit import compute_unit
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, Integers
 from placerl.primitives.fpga.pair.load_balancing import UnitPair
 from placerl.primitives.fpga.pair.simulation import SimulatedPair
-from placerl.primitives.fpga.pair.training import TrainingPair
-from placerl.primitives.fpga.pair.weight_update import update_golden
 from placerl.primitives.fpga.simulation.ports import columns
+from tests.primitives.fpga.interpreter import interpreted
+from tests.primitives.fpga.pair.golden import update_golden
+from tests.primitives.fpga.pair.training import TrainingPair
 from tests.primitives.fpga.pair.training_simulation import PairProduct, SimulatedTrainingPair
 
 SIDE, WIDTH, SHIFT = 2, 10, 1
@@ -30,13 +30,13 @@ SIZES = st.integers(1, 4)
 @cache
 def pair() -> SimulatedTrainingPair:
     return SimulatedTrainingPair(
-        side=SIDE, width=WIDTH, shift=SHIFT, block_load=True, engine="interpreted", **BLOCKS
+        side=SIDE, width=WIDTH, shift=SHIFT, block_load=True, start=interpreted, **BLOCKS
     )
 
 
 @cache
 def timers() -> SimulatedPair:
-    return SimulatedPair(simulation.interpreted(UnitPair(side=SIDE)), side=SIDE)
+    return SimulatedPair(interpreted(UnitPair(side=SIDE)), side=SIDE)
 
 
 def steps(
@@ -136,7 +136,7 @@ def test_one_unit_trains_while_the_other_stands_still() -> None:
 def test_a_row_that_nobody_takes_holds_the_update_back_and_is_not_lost() -> None:
     """A row of C asked for from outside before an update, and taken long after it could have begun."""
     units = [compute_unit(side=2, width=WIDTH, **BLOCKS) for _ in range(2)]
-    model = simulation.interpreted(TrainingPair(units))
+    model = interpreted(TrainingPair(units))
     a, b = [[3, 0], [0, 3]], [[1, 0], [0, 1]]
     operands = {"to_b": [0, 0, 1, 1], "block": [0] * 4, "row": [0, 1] * 2, "words": [*a, *b]}
     model.run({"writes_0": operands}, {})

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.compute_unit.simulation import SimulatedUnit
-from placerl.primitives.fpga.pair.weight_update import WeightUpdate, update_golden
+from placerl.primitives.fpga.pair.weight_update import WeightUpdate
 from tests.primitives.fpga import restarted
+from tests.primitives.fpga.interpreter import interpreted
+from tests.primitives.fpga.pair.golden import update_golden
 
 SIDE, BITS = 3, 8
 
@@ -33,7 +34,7 @@ def test_rows_of_weights(shared: bool, count: int, seed: int) -> None:
 
 def test_two_units_with_half_a_batch_each_update_as_one_with_all() -> None:
     """Data through both units and the adders: the halves' gradients added up are the gradient of the whole batch."""
-    unit = SimulatedUnit(side=SIDE, width=16, operand_blocks=4, result_blocks=4, engine="interpreted")
+    unit = SimulatedUnit(side=SIDE, width=16, operand_blocks=4, result_blocks=4, start=interpreted)
     rng = np.random.default_rng(0)
     inputs, errors, weights = (rng.integers(-3, 4, (n, SIDE)) for n in (8, 8, SIDE))
     halves = [
@@ -41,7 +42,7 @@ def test_two_units_with_half_a_batch_each_update_as_one_with_all() -> None:
         for half in (slice(0, 4), slice(4, 8))
     ]
     other = rng.integers(-3, 4, (SIDE, SIDE))
-    model = simulation.interpreted(WeightUpdate(side=SIDE, width=16))
+    model = interpreted(WeightUpdate(side=SIDE, width=16))
     model.write("shared", 1)
     rows = {"weights": np.stack([weights, other], axis=1), "gradients": np.stack(halves, axis=1)}
     updated = model.run({"rows": rows}, {"updated": SIDE}).outputs["updated"]

@@ -27,8 +27,9 @@ from placerl.primitives.fpga.gemm.plan import (
     command_fields,
     padded,
 )
-from placerl.primitives.fpga.pair.training import TrainingPair
 from placerl.primitives.fpga.simulation.ports import columns
+from tests.primitives.fpga.interpreter import Start
+from tests.primitives.fpga.pair.training import TrainingPair
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,17 @@ class SimulatedTrainingPair:
 
     Args:
         shift: the learning rate is 2 ** -shift.
-        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own, for small arrays).
+        start: starts a simulation of a design.
         options: options of `compute_unit`; `side` is required. Sums have at most 64 bits here.
     """
 
-    def __init__(self, *, shift: int = 0, engine: str = "compiled", **options: Any):
-        simulated = simulation.engine(engine)
+    def __init__(
+        self,
+        *,
+        shift: int = 0,
+        start: Start = simulation.compiled,
+        **options: Any,
+    ):
         units = [compute_unit(**options) for _ in range(2)]
         self.core = units[0].core
         self._blocks = {
@@ -86,7 +92,7 @@ class SimulatedTrainingPair:
             "b": units[0].operand_blocks,
             "c": units[0].result_blocks,
         }
-        self._simulation = simulated(TrainingPair(units, shift=shift))
+        self._simulation = start(TrainingPair(units, shift=shift))
 
     def load(self, unit: int, matrix: NDArray[np.integer], *, base: int, to_b: bool = False) -> None:
         """Write a matrix of integers into the memory of A, or of B, of unit 0 or 1, from block `base` on.

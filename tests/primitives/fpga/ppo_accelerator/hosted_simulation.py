@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.host import HostAccess
 from placerl.primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes
 from placerl.primitives.fpga.ppo_accelerator.host_registers import REGISTERS
@@ -13,6 +14,7 @@ from placerl.primitives.fpga.ppo_accelerator.step import Step
 from placerl.primitives.fpga.ppo_accelerator.top import PpoAcceleratorTop
 from placerl.primitives.fpga.simulation.ports import columns, pack
 from tests.primitives.fpga.gemm.float_golden import Floats
+from tests.primitives.fpga.interpreter import Start
 from tests.primitives.fpga.ppo_accelerator.simulation import (
     Run,
     SimulatedAccelerator,
@@ -26,14 +28,14 @@ class HostedAccelerator(SimulatedAccelerator):
 
     Args:
         sizes: of the accelerator.
-        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own simulator, for tiny ones).
+        start: starts a simulation of a design.
 
     Attributes:
         ready: in which cycles the host takes rows of outputs and weights: a pattern, repeated.
     """
 
-    def __init__(self, sizes: AcceleratorSizes, *, engine: str = "compiled"):
-        super().__init__(sizes, engine=engine, design=PpoAcceleratorTop(sizes))
+    def __init__(self, sizes: AcceleratorSizes, *, start: Start = simulation.compiled):
+        super().__init__(sizes, start=start, design=PpoAcceleratorTop(sizes))
         self.registers = HostAccess(self.simulation, REGISTERS)
         self.ready: Sequence[bool] = [True]
 

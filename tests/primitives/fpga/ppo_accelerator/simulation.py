@@ -22,6 +22,7 @@ from placerl.primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 from placerl.primitives.fpga.simulation.ports import columns
 from tests.primitives.fpga.gemm.float_golden import Floats
+from tests.primitives.fpga.interpreter import Start
 from tests.primitives.fpga.ppo_accelerator.golden import with_ones
 
 Run = tuple[int, int]
@@ -52,13 +53,19 @@ class SimulatedAccelerator:
 
     Args:
         sizes: of the accelerator.
-        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own simulator, for tiny ones).
+        start: starts a simulation of a design.
         design: the accelerator; by default a `PpoAccelerator`.
     """
 
-    def __init__(self, sizes: AcceleratorSizes, *, engine: str = "compiled", design: Any = None):
+    def __init__(
+        self,
+        sizes: AcceleratorSizes,
+        *,
+        start: Start = simulation.compiled,
+        design: Any = None,
+    ):
         self.sizes = sizes
-        self.simulation = simulation.engine(engine)(design or PpoAccelerator(sizes))
+        self.simulation = start(design or PpoAccelerator(sizes))
         self._programs: dict[int, NetworkProgram] = {}
 
     def load(self, network: int, program: NetworkProgram, weights: Sequence[Floats]) -> None:

@@ -11,6 +11,7 @@ from placerl.primitives.fpga.cycles import ppo_accelerator as model
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 from placerl.primitives.fpga.ppo_accelerator.top import sizes_for
 from placerl.primitives.fpga.simulation.ports import columns
+from tests.primitives.fpga.interpreter import interpreted
 from tests.primitives.fpga.ppo_accelerator.golden import GoldenNetwork
 from tests.primitives.fpga.ppo_accelerator.simulation import SimulatedAccelerator, row_items
 from tests.primitives.fpga.ppo_accelerator.training_step import Trained, check_step, random_weights
@@ -26,7 +27,7 @@ def programs(dataflows: tuple[str, str, str], batch: int = 5) -> list[NetworkPro
 @cache
 def accelerator() -> SimulatedAccelerator:
     options = {"accumulator_depth": 16, "steps": 8}
-    return SimulatedAccelerator(sizes_for(*programs(("NS", "NS", "NS")), **options), engine="interpreted")
+    return SimulatedAccelerator(sizes_for(*programs(("NS", "NS", "NS")), **options), start=interpreted)
 
 
 def loaded(rng: np.random.Generator, dataflows: tuple[str, str, str], batch: int = 5) -> list[Trained]:

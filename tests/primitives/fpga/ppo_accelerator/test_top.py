@@ -10,6 +10,7 @@ from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
 from placerl.primitives.fpga.ppo_accelerator.accelerator import HostMemory
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 from placerl.primitives.fpga.ppo_accelerator.top import sizes_for
+from tests.primitives.fpga.interpreter import interpreted
 from tests.primitives.fpga.ppo_accelerator.golden import GoldenNetwork
 from tests.primitives.fpga.ppo_accelerator.hopper import NETWORKS, SIZES, HopperStep
 from tests.primitives.fpga.ppo_accelerator.hosted_simulation import HostedAccelerator
@@ -32,7 +33,7 @@ def test_networks_with_relu_train_bit_by_bit() -> None:
     rng = np.random.default_rng(16)
     programs = [NetworkProgram(sizes, 5, 2, ("NS", "WS", "IS")) for sizes in ((3, 4, 3, 2), (3, 3, 1))]
     sizes = sizes_for(*programs, relu=True, accumulator_depth=16, steps=16)
-    host, networks = HostedAccelerator(sizes, engine="interpreted"), []
+    host, networks = HostedAccelerator(sizes, start=interpreted), []
     for number, (program, rate) in enumerate(zip(programs, (1e-2, 2e-2), strict=True)):
         weights = random_weights(rng, program)
         host.load(number, program, weights)
@@ -53,7 +54,7 @@ def test_networks_with_relu_train_bit_by_bit() -> None:
 def test_a_packet_of_a_wrong_length_is_flagged() -> None:
     """No row, a part of a block, and more rows than the memory has; then one that is right."""
     program = NetworkProgram((1, 1), 1, 2)
-    host = HostedAccelerator(sizes_for(program, accumulator_depth=16, steps=2), engine="interpreted")
+    host = HostedAccelerator(sizes_for(program, accumulator_depth=16, steps=2), start=interpreted)
     host.load(0, program, [np.ones((1, 2), np.float32)])
     blocks, weights = host.sizes.weight_blocks, HostMemory.WEIGHTS.value << 1
     for rows, memory, flagged in (

@@ -11,16 +11,15 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.replay_pipeline import (
-    BankedGoldenTree,
     BankedLayout,
     BankedPipeline,
     Form,
     Operation,
     PipelineLayout,
-    Request,
-    Response,
 )
 from tests.primitives.fpga import restarted
+from tests.primitives.fpga.interpreter import interpreted
+from tests.primitives.fpga.replay_pipeline.golden import BankedGoldenTree, Request, Response
 
 FORMS = pytest.mark.parametrize("form", list(Form), ids=lambda form: form.value)
 PLACE_BITS = 10  # of a tag: a request's place in its lane; the lane's number is above
@@ -114,7 +113,7 @@ def test_any_requests_of_all_lanes(form: Form, data: st.DataObject) -> None:
 def test_inserts_take_turns_in_the_bank_they_name(form: Form) -> None:
     layout = BankedLayout(2, PipelineLayout(3, 1, leaf_bits=5, tag_bits=13))
     golden = BankedGoldenTree(layout)
-    model = simulation.interpreted(BankedPipeline(layout, form))
+    model = interpreted(BankedPipeline(layout, form))
     model.write("last_leaf", 2)
     lanes = [[Request(Operation.INSERT, lane * 3, 1 + i + 8 * lane) for i in range(5)] for lane in range(2)]
     assert_golden(model, layout, golden, lanes)

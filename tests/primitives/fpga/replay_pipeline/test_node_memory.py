@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.replay_pipeline.node_memory import READ_CYCLES, NodeMemory
 from tests.primitives.fpga import restarted
+from tests.primitives.fpga.interpreter import interpreted
 from tests.primitives.fpga.resettable import Resettable, reset
 
 ACCESSES = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 255)), max_size=25)
@@ -40,7 +40,7 @@ def test_each_access_sees_the_writes_before_it(
 
 @pytest.mark.parametrize("depth", [1, 3, 4])
 def test_every_word_is_cleared(depth: int) -> None:
-    model = simulation.interpreted(Resettable(NodeMemory(width=8, depth=depth, clears=True)))
+    model = interpreted(Resettable(NodeMemory(width=8, depth=depth, clears=True)))
     model.step(depth)
     assert model.read("cleared") == 1
     model.write("advance", 1)

@@ -11,16 +11,10 @@ from hypothesis import strategies as st
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga import simulation
-from placerl.primitives.fpga.replay_pipeline import (
-    Form,
-    GoldenTree,
-    Operation,
-    PipelineLayout,
-    ReplayPipeline,
-    Request,
-    Response,
-)
+from placerl.primitives.fpga.replay_pipeline import Form, Operation, PipelineLayout, ReplayPipeline
 from tests.primitives.fpga import restarted
+from tests.primitives.fpga.interpreter import interpreted
+from tests.primitives.fpga.replay_pipeline.golden import GoldenTree, Request, Response
 from tests.primitives.fpga.resettable import Resettable, reset
 
 FORMS = pytest.mark.parametrize("form", list(Form), ids=lambda form: form.value)
@@ -175,7 +169,7 @@ def test_paths_and_leaves(fanout: int, levels: int) -> None:
 @FORMS
 def test_after_a_reset_the_tree_is_empty(form: Form) -> None:
     """Also if updates are on their way to the last level when the reset comes."""
-    model = simulation.interpreted(
+    model = interpreted(
         Resettable(ReplayPipeline(SMALL_LAYOUT, form, remembers=False, clears=True)),
     )
     rng = np.random.default_rng(0)

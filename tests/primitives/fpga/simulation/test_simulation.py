@@ -14,6 +14,7 @@ from amaranth.lib.wiring import In, Out
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.export.ram import Ram
 from placerl.primitives.fpga.simulation import SimulationStalledError, StreamRuleError
+from tests.primitives.fpga.interpreter import interpreted
 
 PAYLOAD = data.StructLayout({"tag": 5, "value": signed(40), "row": data.ArrayLayout(signed(9), 7)})
 
@@ -47,7 +48,7 @@ class Adder(wiring.Component):
         return m
 
 
-SIMULATORS = pytest.mark.parametrize("simulator", [simulation.interpreted, simulation.compiled])
+SIMULATORS = pytest.mark.parametrize("simulator", [interpreted, simulation.compiled])
 
 
 def items(count: int, seed: int = 0) -> dict[str, Any]:
@@ -83,7 +84,7 @@ def test_the_simulators_agree_under_gaps_and_back_pressure() -> None:
     ready = {"sums": [True, False, False, True, False]}
     runs = [
         simulator(Adder()).run({"items": items(40)}, {"sums": 40}, gaps=gaps, ready=ready)
-        for simulator in (simulation.interpreted, simulation.compiled)
+        for simulator in (interpreted, simulation.compiled)
     ]
     assert runs[0].cycles == runs[1].cycles
     assert runs[0].input_cycles["items"].tolist() == runs[1].input_cycles["items"].tolist()

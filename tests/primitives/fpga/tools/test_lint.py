@@ -10,8 +10,8 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives.fpga.export import toolchain, verilog
 from placerl.primitives.fpga.export.published import published
 from placerl.primitives.fpga.host import with_axi_names
-from placerl.primitives.fpga.tools import lint
 from placerl.primitives.fpga.tools.blocks import BLOCKS
+from tests.primitives.fpga.tools import lint
 
 pytestmark = pytest.mark.skipif(
     bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason() or "available"
@@ -107,7 +107,6 @@ SMALL = {
         {"side": "2", "float32": "true"},
     ],
     "ppo-accelerator": [{"side": "2", "batch": "4"}],
-    "adaptive-array": [{"side": "2"}],
     "weight-update": [{"side": "2"}],
     "reduce-unit": [{"lanes": "2"}],
     "replay-pipeline": [{"fanout": "4", "levels": "2"}, {"fanout": "3", "levels": "2", "form": "narrow"}],

@@ -3,16 +3,9 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
-from placerl.primitives.fpga.vector.random_generator import (
-    GENERATORS,
-    GaussianGenerator,
-    Xorshift,
-    exploration_program,
-    gaussian_golden,
-    seeds,
-    xorshift_golden,
-)
+from placerl.primitives.fpga.vector.random_generator import GENERATORS, GaussianGenerator, Xorshift, seeds
+from tests.primitives.fpga.interpreter import interpreted
+from tests.primitives.fpga.vector.golden import exploration_program, gaussian_golden, xorshift_golden
 
 
 def test_words_are_marsaglias() -> None:
@@ -24,9 +17,7 @@ def test_words_are_marsaglias() -> None:
 @pytest.mark.parametrize("ready", [[True], [True, False, False, True]])
 def test_numbers_are_the_golden_models_whenever_they_are_taken(ready: list[bool]) -> None:
     states, count = seeds(1, GENERATORS), 30
-    run = simulation.interpreted(GaussianGenerator(states)).run(
-        {}, {"numbers": count}, ready={"numbers": ready}
-    )
+    run = interpreted(GaussianGenerator(states)).run({}, {"numbers": count}, ready={"numbers": ready})
     np.testing.assert_array_equal(run.outputs["numbers"], gaussian_golden(states, count).view(np.uint32))
 
 

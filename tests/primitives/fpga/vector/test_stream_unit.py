@@ -5,7 +5,6 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
 from placerl.primitives.fpga.vector.reduce_unit import (
     ReduceUnit,
@@ -15,6 +14,7 @@ from placerl.primitives.fpga.vector.reduce_unit import (
 )
 from placerl.primitives.fpga.vector.stream_unit import StreamUnit
 from tests.primitives.fpga.floating_point.operator_runs import awkward_words
+from tests.primitives.fpga.interpreter import interpreted
 
 WORDS = 12
 
@@ -41,7 +41,7 @@ def test_a_unit_computes_its_program_an_element_a_cycle(operations: tuple[str, .
     program = program_of(*operations)
     rng = np.random.default_rng(1)
     inputs = rng.standard_normal((2, WORDS * lanes)).astype(np.float32)
-    run = simulation.interpreted(StreamUnit(program, lanes=lanes)).run(
+    run = interpreted(StreamUnit(program, lanes=lanes)).run(
         {"inputs": payload(inputs.view(np.uint32), lanes)}, {"results": WORDS}
     )
     expected = np.stack(program.golden(list(inputs))).view(np.uint32)
@@ -52,7 +52,7 @@ def test_a_unit_computes_its_program_an_element_a_cycle(operations: tuple[str, .
 def test_a_unit_waits_for_its_consumer() -> None:
     program = program_of("add")
     inputs = np.random.default_rng(2).standard_normal((2, WORDS)).astype(np.float32)
-    run = simulation.interpreted(StreamUnit(program)).run(
+    run = interpreted(StreamUnit(program)).run(
         {"inputs": payload(inputs.view(np.uint32), 1)},
         {"results": WORDS},
         gaps={"inputs": [0, 1, 0, 3] * (WORDS // 4)},
@@ -74,7 +74,7 @@ def test_reductions(operation: str, lanes: int, size: int) -> None:
     count = np.full(words_a_group, lanes)
     count[-1] = size - (words_a_group - 1) * lanes
     total = 5 * words_a_group
-    run = simulation.interpreted(ReduceUnit(operation, lanes=lanes)).run(
+    run = interpreted(ReduceUnit(operation, lanes=lanes)).run(
         {
             "items": {
                 "numbers": padded.view(np.uint32).reshape(total, lanes),

@@ -17,12 +17,12 @@ from placerl.primitives.learner.fpga import LANES, fpga_backend
 from placerl.primitives.learner.fpga.fpga_backend import FpgaExecutable
 from placerl.primitives.learner.fpga.pipeline_executable import PipelineExecutable
 from placerl.primitives.learner.graph_learner import step_graph
+from tests.primitives.fpga.interpreter import interpreted
 from tests.primitives.learner.graph_cases import make
 
 if reason := fpga_backend.unavailable_reason():
     pytest.skip(reason, allow_module_level=True)
 
-from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.vector.stream_unit import StreamUnit
 from placerl.primitives.learner.fpga.programs import stream_program
 
@@ -98,7 +98,7 @@ def test_the_weight_update_in_rtl_gives_the_bits_that_the_learner_computes_with(
     program = stream_program(node, [graph.buffers[view.buffer].dtype for view in node.inputs])
     count = 20
     inputs = np.random.default_rng(0).uniform(0.01, 1, (len(node.inputs), count)).astype(np.float32)
-    run = simulation.interpreted(StreamUnit(program)).run(
+    run = interpreted(StreamUnit(program)).run(
         {"inputs": inputs.T.view(np.uint32).copy()}, {"results": count}
     )
     expected = np.stack([np.broadcast_to(x, (count,)) for x in program.golden(list(inputs))])

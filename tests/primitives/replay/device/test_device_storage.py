@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placerl.primitives.device import Buffer, Event
-from placerl.primitives.device.recording import Counts, RecordingDevice, RecordingEvent, RecordingStream
 from placerl.primitives.replay import FieldSpec, PrioritizedReplay, Storage, UniformReplay, transition_fields
 from placerl.primitives.replay.device import DeviceBatch, DeviceStorage
 from placerl.primitives.replay.device.packed_rows import Place
 from tests.primitives.device.kinds import device_of
+from tests.primitives.device.recording import Counts, RecordingDevice, RecordingEvent, RecordingStream
 from tests.primitives.replay.batches import numbered_batch
 from tests.primitives.replay.device.memories import every_memory, memory
 from tests.primitives.replay.fake_tree import FakeTree

@@ -5,7 +5,6 @@ import pytest
 
 from placerl.primitives.device import Device
 from placerl.primitives.device.philox import uniform
-from placerl.primitives.device.recording import Counts, RecordingDevice
 from placerl.primitives.replay import FieldSpec, Storage, transition_fields
 from placerl.primitives.replay.device import DeviceStorage
 from placerl.primitives.replay.device.packed_rows import Place
@@ -14,6 +13,7 @@ from placerl.primitives.replay.prioritized import importance_weights, item_prior
 from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
 from tests.primitives.device.kinds import device_of, every_kind_with_barriers
 from tests.primitives.device.nvrtc import ARCHITECTURES, compile_cubin
+from tests.primitives.device.recording import Counts, RecordingDevice
 from tests.primitives.replay.batches import numbered_batch
 
 CAPACITY, BATCH_SIZE, ITEMS = 3000, 300, 2000

@@ -235,3 +235,12 @@ def _integer(words: NDArray[np.uint32]) -> int:
 def _words(value: int, count: int) -> NDArray[np.uint32]:
     wrapped = int(value) % (1 << 32 * count)  # the value of a signed port may be negative
     return np.frombuffer(wrapped.to_bytes(4 * count, "little"), "<u4").astype(np.uint32)
+
+
+Start = Callable[[Any], Simulation]
+"""Starts a simulation of a design: `interpreted`, or `simulation.compiled`."""
+
+
+def interpreted(design: Any) -> Simulation:
+    """Return a simulation of `design`, after a reset, in Amaranth's own simulator."""
+    return InterpretedSimulation(design)

@@ -2,7 +2,7 @@
 
 All warnings count except those of style that `lint.vlt` waives for Verilator, each with a reason.
 
-    python -m placerl.primitives.fpga.tools.lint [BLOCK [PARAMETER=VALUE ...]]
+    python -m tests.primitives.fpga.tools.lint [BLOCK [PARAMETER=VALUE ...]]
 
 lints one block of `placerl rtl`, or all with their defaults.
 """
@@ -13,10 +13,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from placerl.primitives.fpga.bench.files import LINT
 from placerl.primitives.fpga.export import toolchain
 from placerl.primitives.fpga.simulation.verilator_build import verilator_program
 
-WAIVERS = Path(__file__).with_name("lint.vlt")
+WAIVERS = LINT
 UNUSED = {
     r"halves": "elements of one activation a word have the port of the configurable ones, and leave it",
     r"updated_\d+__ready": "new weights must be taken at once",

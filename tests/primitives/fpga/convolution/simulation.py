@@ -20,7 +20,7 @@ from placerl.primitives.fpga.compute_unit.simulation import read_back, row_write
 from placerl.primitives.fpga.compute_unit.unit import compute_unit
 from placerl.primitives.fpga.convolution.layout_transform import Convolution
 from placerl.primitives.fpga.convolution.unit import BANDS, ConvolutionUnit
-from placerl.primitives.fpga.cycles.convolution import Band, band_shape, bands
+from placerl.primitives.fpga.cycles.convolution import Band, bands
 from placerl.primitives.fpga.gemm.plan import (
     Integers,
     blocks,
@@ -31,6 +31,8 @@ from placerl.primitives.fpga.gemm.plan import (
     padded,
 )
 from placerl.primitives.fpga.simulation.ports import columns
+from tests.primitives.fpga.cycles.convolution import band_shape
+from tests.primitives.fpga.interpreter import Start
 
 
 @dataclass(frozen=True)
@@ -68,17 +70,22 @@ class SimulatedConvolution:
 
     Args:
         tensor_words: words of the tensor's memory, a power of two.
-        engine: `compiled` (Verilator) or `interpreted` (Amaranth's own simulator, for small arrays).
+        start: starts a simulation of a design.
         options: arguments of `compute_unit`, such as `width=16`, except `layout` and those of the datapath; `side`,
             the rows and columns of the array, a power of two, is required.
     """
 
-    def __init__(self, *, tensor_words: int = 1 << 16, engine: str = "compiled", **options: Any):
-        simulated = simulation.engine(engine)
+    def __init__(
+        self,
+        *,
+        tensor_words: int = 1 << 16,
+        start: Start = simulation.compiled,
+        **options: Any,
+    ):
         unit = compute_unit(**options, block_load=True)
         self.core, self.tensor_words = unit.core, tensor_words
         self.unit = ConvolutionUnit(unit=unit, tensor_lines=tensor_words // self.core.side)
-        self._simulation = simulated(self.unit)
+        self._simulation = start(self.unit)
 
     def windows(
         self, convolution: Convolution, outputs: int, dataflow: str, *, transposed: bool = False

@@ -17,9 +17,10 @@ import numpy as np
 from amaranth.sim import Simulator
 from numpy.typing import NDArray
 
+from placerl.primitives.fpga.compute_unit.simulation import plan_for, zeros
 from placerl.primitives.fpga.gemm.control import Axis
 from placerl.primitives.fpga.gemm.core import GemmCore
-from placerl.primitives.fpga.gemm.plan import GemmPlan, GemmShape, Integers, blocks, check_streamed, vectors
+from placerl.primitives.fpga.gemm.plan import GemmPlan, GemmShape, Integers, blocks, vectors
 
 
 @dataclass(frozen=True)
@@ -36,32 +37,6 @@ class GemmOutcomes:
 
     products: list[Integers]
     cycles: int
-
-
-def plan_for(
-    core: GemmCore, a: NDArray[np.integer], b: NDArray[np.integer], *, dataflow: str, halves: bool
-) -> GemmPlan:
-    """Return the plan of the product A B for the given core (`GemmPlan`).
-
-    Args:
-        core: the systolic core.
-        a, b: matrices of integers, (M, K) and (K, N).
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
-        halves: whether a word holds two numbers of half the width, of B in "WS" and of A otherwise.
-
-    Raises:
-        ValueError: the core does not take these operands, this dataflow or these sizes.
-    """
-    if halves and not core.configurable:
-        raise ValueError("halves: found True; allowed: False, for the core is not configurable")
-    plan = GemmPlan.of(a, b, side=core.side, dataflow=dataflow, width=core.width, halves=halves)
-    check_streamed(plan.words, dataflow, core.accumulator_depth)
-    return plan
-
-
-def zeros(shape: GemmShape) -> tuple[Integers, Integers]:
-    """Return operands A and B of zeros, (a, b) and (b, c) int64, for a product of that shape."""
-    return np.zeros((shape.a, shape.b), np.int64), np.zeros((shape.b, shape.c), np.int64)
 
 
 def requested(request: Any, matrix: Integers, side: int) -> list[int]:

@@ -1,0 +1,42 @@
+"""The golden model of the layout transformation: which elements it moves."""
+
+from collections.abc import Iterator
+
+from placerl.primitives.fpga.convolution.layout_transform import Convolution
+from placerl.primitives.fpga.gemm.plan import blocks
+
+
+def move_cycles(convolution: Convolution, *, lanes: int) -> int:
+    """Return the number of moves that transform all images of a convolution; each move takes one cycle.
+
+    Args:
+        lanes: most words that one move transfers, all of one row of a window; every such row begins with a new move.
+    """
+    return convolution.matrix_size[0] * convolution.kernel[0] * blocks(convolution.run, lanes)
+
+
+def moves_golden(convolution: Convolution, *, lanes: int) -> Iterator[tuple[int, int, list[int | None]]]:
+    """Yield the moves that a `LayoutTransform` makes for a whole convolution: its golden model.
+
+    Args:
+        lanes: P, most words of a move.
+
+    Yields:
+        (row, column, addresses): the words at these addresses of the tensor go to `row` of the Toeplitz matrix, from
+        `column` on. At most `lanes` addresses; None for a zero in the padding.
+    """
+    c, window = convolution, -1
+    for image, out_row, out_column in (
+        (n, r, q) for n in range(c.images) for r in range(c.out_size[0]) for q in range(c.out_size[1])
+    ):
+        window += 1
+        for i in range(c.kernel[0]):
+            row = out_row * c.stride + i - c.padding
+            addresses: list[int | None] = []
+            for place in range(c.run):
+                column = out_column * c.stride - c.padding + place // c.channels
+                inside = 0 <= row < c.height and 0 <= column < c.width
+                pixel = (image * c.height + row) * c.width + column
+                addresses.append(pixel * c.channels + place % c.channels if inside else None)
+            for place in range(0, c.run, lanes):
+                yield window, i * c.run + place, addresses[place : place + lanes]
