@@ -9,7 +9,7 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from math import prod
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -23,16 +23,33 @@ GROUP_ITEMS_MAX = 256
 """The most work items of a work group: what `PRIVATE` of `prelude.h` has room for on the host."""
 
 
+GROUPS_MAX = 2**31 - 1
+"""The most groups of a launch: what CUDA takes along x."""
+
+
+class Part(NamedTuple):
+    """Consecutive bytes of a buffer."""
+
+    buffer: Buffer
+    offset_bytes: int
+    size_bytes: int
+
+    @property
+    def bytes(self) -> Any:
+        """Those of a buffer that is an array of bytes, as a view."""
+        return self.buffer[self.offset_bytes : self.offset_bytes + self.size_bytes]
+
+
 @dataclass(frozen=True)
 class Groups:
     """The size of a launch of a `GROUP_KERNEL`.
 
     Attributes:
-        count: number of groups along x, y and z.
+        count: number of groups; they lie along x, because CUDA takes but 65,535 along y and z.
         items: work items of a group along x and y, as the kernel states them; at most `GROUP_ITEMS_MAX` in all.
     """
 
-    count: tuple[int, int, int]
+    count: int
     items: tuple[int, int]
 
 
@@ -108,7 +125,6 @@ class Stream(ABC):
     Sizes and offsets are bytes. Launches, copies on the device and clears may return before they are done.
 
     Args:
-        device: the device.
         timed: whether its events have times, which some devices keep only at a cost.
 
     Attributes:
@@ -139,21 +155,26 @@ class Stream(ABC):
         self.upload(buffer, values)
         return buffer
 
-    @abstractmethod
     def upload(self, buffer: Buffer, values: NDArray[Any], offset_bytes: int = 0) -> None:
         """Copy an array of the host into a buffer, contiguously. It may be changed when the call returns."""
+        self._require_no_recording("upload")
+        if values.size:
+            self._upload(Part(buffer, offset_bytes, values.nbytes), bytes_of(values))
 
-    @abstractmethod
     def download(
         self, buffer: Buffer, shape: int | tuple[int, ...], dtype: DTypeLike, offset_bytes: int = 0
     ) -> NDArray[Any]:
         """Return a copy on the host of an array in a buffer; waits for the work before it."""
+        self._require_no_recording("download")
+        values = np.empty(shape, dtype)
+        if values.size:
+            self._download(Part(buffer, offset_bytes, values.nbytes), values)
+        return values
 
-    @abstractmethod
     def clear(self, buffer: Buffer, size_bytes: int, offset_bytes: int = 0) -> None:
         """Set bytes of a buffer to 0."""
+        self._clear(Part(buffer, offset_bytes, size_bytes))
 
-    @abstractmethod
     def copy(
         self,
         target: Buffer,
@@ -163,24 +184,50 @@ class Stream(ABC):
         source_offset_bytes: int = 0,
     ) -> None:
         """Copy bytes from one buffer of the device to another."""
+        self._copy(
+            Part(target, target_offset_bytes, size_bytes), Part(source, source_offset_bytes, size_bytes)
+        )
 
-    @abstractmethod
     def launch(self, kernel: Kernel, size: int | Groups, *arguments: Buffer | np.generic) -> None:
         """Start a kernel.
 
         Args:
-            kernel: the kernel, from `Device.kernels`.
             size: number of work items of a `KERNEL`, at least 1; the `Groups` of a `GROUP_KERNEL`.
             arguments: buffers, and NumPy scalars of exactly the kernel's types.
         """
+        check_size(kernel, size)
+        self._launch(kernel, size, arguments)
 
-    @abstractmethod
     def event(self) -> Event:
         """Return the point after all work so far."""
+        self._require_no_recording("event")
+        return self._event()
 
-    @abstractmethod
     def finish(self) -> None:
         """Wait until all work is done."""
+        self._require_no_recording("finish")
+        self._finish()
+
+    @abstractmethod
+    def _upload(self, part: Part, values: NDArray[np.uint8]) -> None: ...
+
+    @abstractmethod
+    def _download(self, part: Part, values: NDArray[Any]) -> None: ...
+
+    @abstractmethod
+    def _clear(self, part: Part) -> None: ...
+
+    @abstractmethod
+    def _copy(self, target: Part, source: Part) -> None: ...
+
+    @abstractmethod
+    def _launch(self, kernel: Kernel, size: int | Groups, arguments: tuple[Any, ...]) -> None: ...
+
+    @abstractmethod
+    def _event(self) -> Event: ...
+
+    @abstractmethod
+    def _finish(self) -> None: ...
 
     def recorded(self) -> AbstractContextManager[Graph]:
         """Record what is launched, copied on the device and cleared in a `with` block, instead of doing it.
@@ -247,11 +294,7 @@ class Device(ABC):
 
     @abstractmethod
     def stream(self, *, timed: bool = False) -> Stream:
-        """Return a new stream, which waits for no other.
-
-        Args:
-            timed: whether its events have times.
-        """
+        """Return a new stream, which waits for no other."""
 
     def usual_stream(self) -> Stream:
         """Return the stream that other libraries of the device use by default, where there is one; else a new one."""
@@ -324,6 +367,11 @@ def kernel_names(source: str) -> dict[str, bool]:
     return {name: bool(group) for group, name in found}
 
 
+def bytes_of(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return the bytes of an array, contiguous: a view where the array is."""
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+
+
 def check_size(kernel: Kernel, size: int | Groups) -> None:
     """Check the size of a launch.
 
@@ -334,8 +382,7 @@ def check_size(kernel: Kernel, size: int | Groups) -> None:
     if kernel.is_group != bool(groups):
         allowed = "Groups" if kernel.is_group else "a number of work items"
         raise ValueError(f"{kernel.name}: found size {size}; allowed: {allowed}")
-    least = min(*size.count, *size.items) if isinstance(size, Groups) else size
-    if least < 1 or (groups and prod(groups.items) > GROUP_ITEMS_MAX):
-        raise ValueError(
-            f"{kernel.name}: found size {size}; allowed: at least 1, and at most {GROUP_ITEMS_MAX} items a group"
-        )
+    least = min(size.count, *size.items) if isinstance(size, Groups) else size
+    if least < 1 or (groups and (prod(groups.items) > GROUP_ITEMS_MAX or groups.count > GROUPS_MAX)):
+        limits = f"at most {GROUP_ITEMS_MAX} items a group, and at most {GROUPS_MAX:,} groups"
+        raise ValueError(f"{kernel.name}: found size {size}; allowed: at least 1, {limits}")

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from placerl.primitives.device.base import (
     Buffer,
@@ -14,8 +14,9 @@ from placerl.primitives.device.base import (
     Graph,
     Groups,
     Kernel,
+    Part,
     Stream,
-    check_size,
+    bytes_of,
     kernel_names,
     prelude,
 )
@@ -60,13 +61,7 @@ def create(which: int | str = 0) -> "CudaDevice":
 
 
 class CudaEvent(Event):
-    """A point in the work of a CUDA stream.
-
-    Args:
-        cupy: the module `cupy`.
-        event: CuPy's event.
-        timed: whether the event has a time.
-    """
+    """A point in the work of a CUDA stream."""
 
     def __init__(self, cupy: Any, event: Any, timed: bool) -> None:
         super().__init__(timed)
@@ -100,9 +95,7 @@ class CudaStream(Stream):
     """A CUDA stream.
 
     Args:
-        device: the device.
         handle: CuPy's stream; None for the one that is CuPy's current stream at each call.
-        timed: whether its events have times.
     """
 
     def __init__(self, device: "CudaDevice", handle: Any, timed: bool = False) -> None:
@@ -127,61 +120,41 @@ class CudaStream(Stream):
         self._require_no_recording("uploaded")
         with self.current():
             # Goes through pinned memory that CuPy holds until it is read, so that the host does not wait.
-            return self._cupy.asarray(_bytes(values) if values.size else np.zeros(1, np.uint8))
+            return self._cupy.asarray(bytes_of(values) if values.size else np.zeros(1, np.uint8))
 
-    def upload(self, buffer: Buffer, values: NDArray[Any], offset_bytes: int = 0) -> None:
-        self._require_no_recording("upload")
-        if values.size:
-            flat = _bytes(values)
-            with self.current() as stream:
-                buffer[offset_bytes : offset_bytes + flat.size].set(flat)
-                stream.synchronize()
+    def _upload(self, part: Part, values: NDArray[np.uint8]) -> None:
+        with self.current() as stream:
+            part.bytes.set(values)
+            stream.synchronize()
 
-    def download(
-        self, buffer: Buffer, shape: int | tuple[int, ...], dtype: DTypeLike, offset_bytes: int = 0
-    ) -> NDArray[Any]:
-        self._require_no_recording("download")
-        size_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    def _download(self, part: Part, values: NDArray[Any]) -> None:
         with self.current():
-            flat: NDArray[np.uint8] = self._cupy.asnumpy(buffer[offset_bytes : offset_bytes + size_bytes])
-        return flat.view(dtype).reshape(shape)
+            values.reshape(-1).view(np.uint8)[:] = self._cupy.asnumpy(part.bytes)
 
-    def clear(self, buffer: Buffer, size_bytes: int, offset_bytes: int = 0) -> None:
-        self._use(buffer)
+    def _clear(self, part: Part) -> None:
+        self._use(part.buffer)
         with self.current():
-            buffer[offset_bytes : offset_bytes + size_bytes].fill(0)
+            part.bytes.fill(0)
 
-    def copy(
-        self,
-        target: Buffer,
-        source: Buffer,
-        size_bytes: int,
-        target_offset_bytes: int = 0,
-        source_offset_bytes: int = 0,
-    ) -> None:
-        self._use(target, source)
+    def _copy(self, target: Part, source: Part) -> None:
+        self._use(target.buffer, source.buffer)
         with self.current():
-            target[target_offset_bytes : target_offset_bytes + size_bytes] = source[
-                source_offset_bytes : source_offset_bytes + size_bytes
-            ]
+            target.bytes[:] = source.bytes
 
-    def launch(self, kernel: Kernel, size: int | Groups, *arguments: Buffer | np.generic) -> None:
+    def _launch(self, kernel: Kernel, size: int | Groups, arguments: tuple[Any, ...]) -> None:
         self._use(*arguments)
-        check_size(kernel, size)
         with self.current():
             if isinstance(size, Groups):
-                kernel.handle(size.count, (*size.items, 1), arguments)
+                kernel.handle((size.count,), size.items, arguments)
             else:
                 kernel.handle((-(-size // THREADS_PER_BLOCK),), (THREADS_PER_BLOCK,), arguments)
 
-    def event(self) -> Event:
-        self._require_no_recording("event")
+    def _event(self) -> Event:
         with self.current() as stream:
             event = stream.record(self._cupy.cuda.Event(disable_timing=not self.timed))
             return CudaEvent(self._cupy, event, self.timed)
 
-    def finish(self) -> None:
-        self._require_no_recording("finish")
+    def _finish(self) -> None:
         with self.current() as stream:
             stream.synchronize()
 
@@ -203,17 +176,12 @@ class CudaStream(Stream):
             self._recording.used += arguments
 
 
-def _bytes(values: NDArray[Any]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-
-
 class CudaDevice(Device):
     """A CUDA device.
 
     `place` is ("cuda", number). A buffer is a CuPy array of bytes.
 
     Args:
-        cupy: the module `cupy`.
         number: number of the device.
 
     Attributes:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from placerl.primitives import disk_cache
 from placerl.primitives.device.base import (
@@ -25,8 +25,8 @@ from placerl.primitives.device.base import (
     Event,
     Groups,
     Kernel,
+    Part,
     Stream,
-    check_size,
     kernel_names,
     prelude,
 )
@@ -102,41 +102,24 @@ class HostEvent(Event):
 class HostStream(Stream):
     """Work that is done when a call returns."""
 
-    def upload(self, buffer: Buffer, values: NDArray[Any], offset_bytes: int = 0) -> None:
-        self._require_no_recording("upload")
-        flat = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        buffer[offset_bytes : offset_bytes + flat.size] = flat
+    def _upload(self, part: Part, values: NDArray[np.uint8]) -> None:
+        part.bytes[:] = values
 
-    def download(
-        self, buffer: Buffer, shape: int | tuple[int, ...], dtype: DTypeLike, offset_bytes: int = 0
-    ) -> NDArray[Any]:
-        self._require_no_recording("download")
-        values = np.empty(shape, dtype)
-        values.reshape(-1).view(np.uint8)[:] = buffer[offset_bytes : offset_bytes + values.nbytes]
-        return values
+    def _download(self, part: Part, values: NDArray[Any]) -> None:
+        values.reshape(-1).view(np.uint8)[:] = part.bytes
 
-    def clear(self, buffer: Buffer, size_bytes: int, offset_bytes: int = 0) -> None:
-        self._do(partial(buffer[offset_bytes : offset_bytes + size_bytes].fill, 0))
+    def _clear(self, part: Part) -> None:
+        self._do(partial(part.bytes.fill, 0))
 
-    def copy(
-        self,
-        target: Buffer,
-        source: Buffer,
-        size_bytes: int,
-        target_offset_bytes: int = 0,
-        source_offset_bytes: int = 0,
-    ) -> None:
-        written = target[target_offset_bytes : target_offset_bytes + size_bytes]
-        read = source[source_offset_bytes : source_offset_bytes + size_bytes]
-        self._do(partial(np.copyto, written, read))
+    def _copy(self, target: Part, source: Part) -> None:
+        self._do(partial(np.copyto, target.bytes, source.bytes))
 
-    def launch(self, kernel: Kernel, size: int | Groups, *arguments: Buffer | np.generic) -> None:
+    def _launch(self, kernel: Kernel, size: int | Groups, arguments: tuple[Any, ...]) -> None:
         library, number = kernel.handle
-        check_size(kernel, size)
         if isinstance(size, Groups):
-            count = (ctypes.c_longlong * 5)(*size.count, *size.items)
+            count = (ctypes.c_longlong * 3)(size.count, *size.items)
         else:
-            count = (ctypes.c_longlong * 5)(-(-size // WORK_GROUP) * WORK_GROUP)
+            count = (ctypes.c_longlong * 3)(-(-size // WORK_GROUP) * WORK_GROUP)
         # Of a buffer its address is passed, of a scalar its value; each is given by where it is stored.
         stored = [
             np.array(a.ctypes.data, np.uintp) if isinstance(a, np.ndarray) else np.array(a) for a in arguments
@@ -148,12 +131,11 @@ class HostStream(Stream):
 
         self._do(launch)
 
-    def event(self) -> Event:
-        self._require_no_recording("event")
+    def _event(self) -> Event:
         return HostEvent(self.timed)
 
-    def finish(self) -> None:
-        self._require_no_recording("finish")
+    def _finish(self) -> None:
+        pass
 
     def _do(self, operation: Any) -> None:
         if self._recording is None:

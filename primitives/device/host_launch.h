@@ -35,15 +35,12 @@ static inline void host_run(void (*kernel)(A...), const long long *count, void *
 template <class... A>
 static inline void host_run_groups(void (*kernel)(A...), const long long *count, void **arguments) {
     for (int axis = 0; axis < 2; ++axis)
-        host_items[axis] = static_cast<int>(count[3 + axis]);
-    for (host_group[2] = 0; host_group[2] < count[2]; ++host_group[2])
-        for (host_group[1] = 0; host_group[1] < count[1]; ++host_group[1])
-            for (host_group[0] = 0; host_group[0] < count[0]; ++host_group[0])
-                host_call(kernel, arguments, std::index_sequence_for<A...>());
+        host_items[axis] = static_cast<int>(count[1 + axis]);
+    for (host_group = 0; host_group < *count; ++host_group)
+        host_call(kernel, arguments, std::index_sequence_for<A...>());
 }
 
-// count: the work items of a KERNEL; of a GROUP_KERNEL the groups along x, y and z, and the items of a group
-// along x and y. arguments: the address of each.
+// count: the work items of a KERNEL; of a GROUP_KERNEL the groups, and the items of a group along x and y. arguments: the address of each.
 extern "C" void launch(int number, const long long *count, void **arguments) {
     const HostMode mode;
     (void)mode;

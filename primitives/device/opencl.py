@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from placerl.primitives.device import opencl_runtime
 from placerl.primitives.device.base import (
@@ -16,8 +16,8 @@ from placerl.primitives.device.base import (
     Graph,
     Groups,
     Kernel,
+    Part,
     Stream,
-    check_size,
     kernel_names,
     prelude,
 )
@@ -85,12 +85,7 @@ class _Compiled:
 
 
 class OpenclEvent(Event):
-    """A point in the work of a command queue.
-
-    Args:
-        event: pyopencl's event.
-        timed: whether its queue keeps times.
-    """
+    """A point in the work of a command queue."""
 
     def __init__(self, event: Any, timed: bool) -> None:
         super().__init__(timed)
@@ -148,49 +143,34 @@ class OpenclStream(Stream):
             self._context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=np.ascontiguousarray(values)
         )
 
-    def upload(self, buffer: Buffer, values: NDArray[Any], offset_bytes: int = 0) -> None:
-        self._require_no_recording("upload")
-        if values.size:
-            flat = np.ascontiguousarray(values)
-            self._opencl.enqueue_copy(self._queue, buffer, flat, dst_offset=offset_bytes)
+    def _upload(self, part: Part, values: NDArray[np.uint8]) -> None:
+        self._opencl.enqueue_copy(self._queue, part.buffer, values, dst_offset=part.offset_bytes)
 
-    def download(
-        self, buffer: Buffer, shape: int | tuple[int, ...], dtype: DTypeLike, offset_bytes: int = 0
-    ) -> NDArray[Any]:
-        self._require_no_recording("download")
-        values = np.empty(shape, dtype)
-        if values.size:
-            self._opencl.enqueue_copy(self._queue, values, buffer, src_offset=offset_bytes)
-        return values
+    def _download(self, part: Part, values: NDArray[Any]) -> None:
+        self._opencl.enqueue_copy(self._queue, values, part.buffer, src_offset=part.offset_bytes)
 
-    def clear(self, buffer: Buffer, size_bytes: int, offset_bytes: int = 0) -> None:
-        self._do(self._opencl.enqueue_fill_buffer, buffer, np.uint8(0), offset_bytes, size_bytes)
-
-    def copy(
-        self,
-        target: Buffer,
-        source: Buffer,
-        size_bytes: int,
-        target_offset_bytes: int = 0,
-        source_offset_bytes: int = 0,
-    ) -> None:
+    def _clear(self, part: Part) -> None:
         self._do(
-            self._opencl.enqueue_copy,
-            target,
-            source,
-            byte_count=size_bytes,
-            dst_offset=target_offset_bytes,
-            src_offset=source_offset_bytes,
+            self._opencl.enqueue_fill_buffer, part.buffer, np.uint8(0), part.offset_bytes, part.size_bytes
         )
 
-    def launch(self, kernel: Kernel, size: int | Groups, *arguments: Buffer | np.generic) -> None:
+    def _copy(self, target: Part, source: Part) -> None:
+        self._do(
+            self._opencl.enqueue_copy,
+            target.buffer,
+            source.buffer,
+            byte_count=target.size_bytes,
+            dst_offset=target.offset_bytes,
+            src_offset=source.offset_bytes,
+        )
+
+    def _launch(self, kernel: Kernel, size: int | Groups, arguments: tuple[Any, ...]) -> None:
         compiled: _Compiled = kernel.handle
         items: tuple[int, ...]
         group: tuple[int, ...]
-        check_size(kernel, size)
         if isinstance(size, Groups):
-            group = (*size.items, 1)
-            items = tuple(count * width for count, width in zip(size.count, group, strict=True))
+            group = size.items
+            items = (size.count * group[0], group[1])
         else:
             items, group = (-(-size // WORK_GROUP) * WORK_GROUP,), (WORK_GROUP,)
         if self._recording is None:
@@ -203,14 +183,12 @@ class OpenclStream(Stream):
         self._recording.used += arguments
         self._recording.operations.append(partial(self._enqueue, self._queue, handle, items, group))
 
-    def event(self) -> Event:
-        self._require_no_recording("event")
+    def _event(self) -> Event:
         # The last work says when all before it was done; a time needs a point of its own, after copies too.
         last = None if self.timed else self._last
         return OpenclEvent(last or self._opencl.enqueue_marker(self._queue), self.timed)
 
-    def finish(self) -> None:
-        self._require_no_recording("finish")
+    def _finish(self) -> None:
         self._queue.finish()
 
     def _graph(self) -> Graph:

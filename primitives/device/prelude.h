@@ -12,7 +12,7 @@
 //
 // A GROUP_KERNEL(name, width, height) is called for groups of width * height items, at most 256, which share
 // LOCAL memory. Its statements are the whole group's, except in the blocks after ITEMS and PHASE, which every
-// item does: LOCAL_X and LOCAL_Y say which one, GROUP_X, GROUP_Y and GROUP_Z which group. A PHASE begins when
+// item does: LOCAL_X and LOCAL_Y say which one, GROUP which group. A PHASE begins when
 // all items have ended the block before it; ITEMS begins at once, for what touches no LOCAL memory that
 // another item writes. Variables that live from one block to the next are PRIVATE(type, name), read and
 // written as MINE(name). So host C++ runs a phase as a loop over the items, and needs no threads.
@@ -33,9 +33,7 @@
 #define GROUP_KERNEL(name, width, height)                                                                    \
     __kernel __attribute__((reqd_work_group_size(width, height, 1))) void name
 #define WORK_ITEM ((long)get_global_id(0))
-#define GROUP_X ((long)get_group_id(0))
-#define GROUP_Y ((long)get_group_id(1))
-#define GROUP_Z ((long)get_group_id(2))
+#define GROUP ((long)get_group_id(0))
 #define LOCAL_X ((int)get_local_id(0))
 #define LOCAL_Y ((int)get_local_id(1))
 #define ITEMS
@@ -71,9 +69,7 @@ static void add_atomically(volatile __global float *pointer, float value) {
 #define GROUP_KERNEL(name, width, height)                                                                    \
     extern "C" __global__ void __launch_bounds__((width) * (height)) name
 #define WORK_ITEM ((long long)blockIdx.x * blockDim.x + threadIdx.x)
-#define GROUP_X ((long long)blockIdx.x)
-#define GROUP_Y ((long long)blockIdx.y)
-#define GROUP_Z ((long long)blockIdx.z)
+#define GROUP ((long long)blockIdx.x)
 #define LOCAL_X ((int)threadIdx.x)
 #define LOCAL_Y ((int)threadIdx.y)
 #define ITEMS
@@ -104,9 +100,7 @@ static void add_atomically(volatile __global float *pointer, float value) {
 #define KERNEL(name) static void name
 #define GROUP_KERNEL(name, width, height) static void name
 #define WORK_ITEM host_item
-#define GROUP_X host_group[0]
-#define GROUP_Y host_group[1]
-#define GROUP_Z host_group[2]
+#define GROUP host_group
 #define LOCAL_X host_x
 #define LOCAL_Y host_y
 #define ITEMS                                                                                                \
@@ -120,7 +114,7 @@ static void add_atomically(volatile __global float *pointer, float value) {
 #define ATOMIC_EXCHANGE(pointer, value) std::exchange(*(pointer), value)
 
 // Where the launch is that this thread runs.
-static thread_local long long host_item, host_group[3];
+static thread_local long long host_item, host_group;
 static thread_local int host_items[2];
 
 #define HOST_MATH(name)                                                                                      \

@@ -26,10 +26,6 @@ class DeviceExecutable(OwnProcess, Executable):
     def __init__(self, graphs: Mapping[str, Graph], device: Device) -> None:
         """Place the buffers, and build the kernels.
 
-        Args:
-            graphs: by variant.
-            device: the device that runs them.
-
         Raises:
             UnsupportedOperationError: the device lacks an operation or a dtype; the message names the user's
                 line.
@@ -120,7 +116,6 @@ class DeviceExecutable(OwnProcess, Executable):
         """Run one gradient step, and return copies of the graph's outputs on the host, by name.
 
         Args:
-            variant: the kind of gradient step, a key of `graphs`.
             inputs: each input buffer's array by its name, such as `batch/reward`.
         """
         self._check_process()
@@ -137,7 +132,6 @@ class DeviceExecutable(OwnProcess, Executable):
         """Run one gradient step on a batch in the device's memory, and return copies of the outputs by name.
 
         Args:
-            variant: the kind of gradient step, a key of `graphs`.
             inputs: the inputs that are not columns of the batch, by name.
             batch: the columns of the inputs `batch/NAME`.
 

@@ -121,12 +121,7 @@ def _offset(strides: Sequence[int], prefix: str = "c") -> str:
 
 
 def launches(node: Node, buffers: Sequence[Buffer]) -> list[Launch]:
-    """Return the launches that execute a node of the step graph, in order.
-
-    Args:
-        node: the node.
-        buffers: the buffers of the graph.
-    """
+    """Return the launches that execute a node of the step graph, in order."""
     used = [buffers[view.buffer] for view in (*node.inputs, *node.outputs)]
     return [replace(launch, kind=node.kind) for launch in _MAKERS[node.kind](node, used)]
 
@@ -192,6 +187,7 @@ for (int k = 0; k < {depth}; ++k)
 c[c0 * {lead[2]} + c1 * {c0} + c2 * {c1}] = total;"""
         )
         return [_launch(body, (a, b, c), batch * rows * columns)]
+    across, down = -(-columns // TILE), -(-rows // TILE)  # tiles of C
     # Consecutive work-items read consecutive elements, along the dense dimension.
     a_index = ("row + y", "k + x") if a1 == 1 else ("row + x", "k + y")
     b_index = ("k + y", "column + x") if b1 == 1 else ("k + x", "column + y")
@@ -201,7 +197,8 @@ c[c0 * {lead[2]} + c1 * {c0} + c2 * {c1}] = total;"""
 LOCAL {kind} left[{TILE_DEPTH}][{TILE} + 1];
 LOCAL {kind} right[{TILE_DEPTH}][{TILE} + 1];
 PRIVATE({kind}, total)[4][4];
-const LONG column = GROUP_X * {TILE}, row = GROUP_Y * {TILE}, matrix = GROUP_Z;
+const LONG column = GROUP % {across} * {TILE}, row = GROUP / {across} % {down} * {TILE};
+const LONG matrix = GROUP / {across * down};
 a += matrix * {lead[0]}; b += matrix * {lead[1]}; c += matrix * {lead[2]};
 ITEMS {{
     for (int i = 0; i < 4; ++i) for (int j = 0; j < 4; ++j) MINE(total)[i][j] = 0;
@@ -236,8 +233,7 @@ ITEMS {{
         }}
 }}"""
     )
-    count = -(-columns // TILE), -(-rows // TILE), batch
-    return [Launch(body, (a, b, c), Groups(count, (16, 16)))]
+    return [Launch(body, (a, b, c), Groups(across * down * batch, (16, 16)))]
 
 
 def _reduce(node: Node, buffers: list[Buffer]) -> list[Launch]:
@@ -259,7 +255,7 @@ def _reduce(node: Node, buffers: list[Buffer]) -> list[Launch]:
         body += _coordinates(over, "n", "d") + f"total = {combine.format('total', value)};\n}}\n"
         body += f"y[{_offset(y.strides)}] = total;"
         return [_launch(body, (x, y), prod(y.shape))]
-    body += _coordinates([x.shape[i] for i in kept], "GROUP_X")
+    body += _coordinates([x.shape[i] for i in kept], "GROUP")
     body += f"""
 LOCAL {kind} part[{WORK_GROUP}];
 ITEMS {{
@@ -278,7 +274,7 @@ for (int width = {WORK_GROUP // 2}; width > 0; width /= 2) {{
 ITEMS {{
     if (LOCAL_X == 0) y[{_offset(y.strides)}] = part[0];
 }}"""
-    return [Launch(body, (x, y), Groups((prod(y.shape), 1, 1), (WORK_GROUP, 1)))]
+    return [Launch(body, (x, y), Groups(prod(y.shape), (WORK_GROUP, 1)))]
 
 
 def _argreduce(node: Node, buffers: list[Buffer]) -> list[Launch]:
@@ -398,8 +394,6 @@ def byte_offset(view: View, buffers: Sequence[Buffer], offsets_bytes: Sequence[i
     """Return the byte in the arena (the buffer that holds everything) at which a view's first element begins.
 
     Args:
-        view: the view.
-        buffers: the buffers of its graph.
         offsets_bytes: for each buffer its first byte in the arena.
     """
     return offsets_bytes[view.buffer] + view.offset * ITEM_BYTES[buffers[view.buffer].dtype]

@@ -12,9 +12,5 @@ check_device = cuda.check_device
 
 
 def create(device: str | int = 0) -> Device:
-    """Return the device that keeps the rows.
-
-    Args:
-        device: number of the CUDA device.
-    """
+    """Return the device that keeps the rows."""
     return cuda.create(device)

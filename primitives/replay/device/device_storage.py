@@ -253,7 +253,6 @@ class DeviceStorage(Storage):
 
         Args:
             out: a `DeviceBatch`, or arrays on the host by column name.
-            batch_size: B, the number of items to gather.
 
         Raises:
             TypeError: an array of another dtype than its column.
@@ -324,9 +323,7 @@ class DeviceStorage(Storage):
         The storage does not know when the rows are read: tell it by `read_by`.
 
         Args:
-            stream: the stream of the work.
             indices: (B,) int64, rows in [0, size).
-            count: B.
             target, places: as `DeviceBatch.read_into`.
         """
         table, columns, units = self.table(places)

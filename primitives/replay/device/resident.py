@@ -116,7 +116,7 @@ class ResidentReplay(OwnProcess):
             stream.launch(kernels["draw"], count, self._step, *key, values, *prefixes, length)
             tree.launch_find(stream, *prefixes, self.indices, count)
             weighted = self.indices, self.beta, self.weights, length
-            stream.launch(kernels["importance"], Groups((1, 1, 1), (256, 1)), values, leaves, *weighted)
+            stream.launch(kernels["importance"], Groups(1, (256, 1)), values, leaves, *weighted)
             storage.launch_gather(stream, self.indices, count, batch.target, batch.places)
             stream.launch(kernels["advance"], 1, self._step, np.int64(1))
         with stream.recorded() as self._updating:

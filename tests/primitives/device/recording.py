@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
-from placerl.primitives.device.base import Buffer, Device, Event, Graph, Groups, Kernel, Stream
+from placerl.primitives.device.base import Buffer, Device, Event, Graph, Groups, Kernel, Part, Stream
 
 
 @dataclass
@@ -91,40 +91,31 @@ class RecordingStream(Stream):
         self._counts.uploads += 1
         return self._stream.uploaded(values)
 
-    def upload(self, buffer: Buffer, values: NDArray[Any], offset_bytes: int = 0) -> None:
+    def _upload(self, part: Part, values: NDArray[np.uint8]) -> None:
         self._counts.uploads += 1
-        self._stream.upload(buffer, values, offset_bytes)
+        self._stream._upload(part, values)
 
-    def download(
-        self, buffer: Buffer, shape: int | tuple[int, ...], dtype: DTypeLike, offset_bytes: int = 0
-    ) -> NDArray[Any]:
+    def _download(self, part: Part, values: NDArray[Any]) -> None:
         self._counts.downloads += 1
-        return self._stream.download(buffer, shape, dtype, offset_bytes)
+        self._stream._download(part, values)
 
-    def clear(self, buffer: Buffer, size_bytes: int, offset_bytes: int = 0) -> None:
-        self._stream.clear(buffer, size_bytes, offset_bytes)
+    def _clear(self, part: Part) -> None:
+        self._stream._clear(part)
 
-    def copy(
-        self,
-        target: Buffer,
-        source: Buffer,
-        size_bytes: int,
-        target_offset_bytes: int = 0,
-        source_offset_bytes: int = 0,
-    ) -> None:
-        self._stream.copy(target, source, size_bytes, target_offset_bytes, source_offset_bytes)
+    def _copy(self, target: Part, source: Part) -> None:
+        self._stream._copy(target, source)
 
-    def launch(self, kernel: Kernel, size: int | Groups, *arguments: Buffer | np.generic) -> None:
+    def _launch(self, kernel: Kernel, size: int | Groups, arguments: tuple[Any, ...]) -> None:
         if self._recording is None:
             self._counts.launches += 1
         else:
             self._counts.recorded += 1
-        self._stream.launch(kernel, size, *arguments)
+        self._stream._launch(kernel, size, arguments)
 
-    def event(self) -> Event:
+    def _event(self) -> Event:
         return RecordingEvent(self._stream.event(), self._counts)
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         self._counts.waits += 1
         self._stream.finish()
 

@@ -41,7 +41,7 @@ SUMS = """
 GROUP_KERNEL(sums, 16, 4)(GLOBAL const float *x, GLOBAL float *y, LONG count) {
     LOCAL float part[64];
     PRIVATE(float, sum)[2];
-    const LONG begin = (GROUP_Z * 6 + GROUP_Y * 3 + GROUP_X) * count;
+    const LONG begin = GROUP * count;
     ITEMS {
         for (int i = 0; i < 2; ++i)
             MINE(sum)[i] = 0;
@@ -60,7 +60,7 @@ GROUP_KERNEL(sums, 16, 4)(GLOBAL const float *x, GLOBAL float *y, LONG count) {
     }
     ITEMS {
         if (LOCAL_X == 0 && LOCAL_Y == 0)
-            y[GROUP_Z * 6 + GROUP_Y * 3 + GROUP_X] = part[0];
+            y[GROUP] = part[0];
     }
 }
 """
@@ -155,8 +155,17 @@ def test_items_of_a_group_wait_for_each_other(kind: str) -> None:
     stream, kernel = one.stream(), one.kernels(SUMS)["sums"]
     x = np.arange(12 * 250, dtype=np.float32)
     result = stream.zeros(12 * 4)
-    stream.launch(kernel, Groups((3, 2, 2), (16, 4)), stream.uploaded(x), result, np.int64(250))
+    stream.launch(kernel, Groups(12, (16, 4)), stream.uploaded(x), result, np.int64(250))
     assert stream.download(result, 12, np.float32).tolist() == x.reshape(12, 250).sum(1).tolist()
+
+
+@every_kind_with_barriers
+def test_a_launch_has_more_groups_than_cuda_s_y_and_z_take(kind: str) -> None:
+    one, count = device_of(kind), 65_536 + 3
+    stream, x = one.stream(), np.arange(count, dtype=np.float32)
+    result = stream.zeros(4 * count)
+    stream.launch(one.kernels(SUMS)["sums"], Groups(count, (16, 4)), stream.uploaded(x), result, np.int64(1))
+    assert np.array_equal(stream.download(result, count, np.float32), x)
 
 
 @every_kind_with_barriers
@@ -307,7 +316,7 @@ def test_a_launch_of_the_wrong_size_is_refused(kind: str) -> None:
     with pytest.raises(ValueError, match="scale: found size 0; allowed: at least 1"):
         stream.launch(kernel, 0, x, np.float32(1), np.int64(1))
     with pytest.raises(ValueError, match="allowed: a number of work items"):
-        stream.launch(kernel, Groups((1, 1, 1), (4, 1)), x, np.float32(1), np.int64(1))
+        stream.launch(kernel, Groups(1, (4, 1)), x, np.float32(1), np.int64(1))
 
 
 @every_kind_with_barriers
@@ -317,8 +326,9 @@ def test_a_group_that_is_too_large_is_refused(kind: str) -> None:
     x = stream.zeros(4)
     for size, allowed in [
         (4, "allowed: Groups"),
-        (Groups((1, 1, 1), (257, 1)), "at most 256 items a group"),
-        (Groups((1, 0, 1), (16, 4)), "at least 1"),
+        (Groups(1, (257, 1)), "at most 256 items a group"),
+        (Groups(0, (16, 4)), "at least 1"),
+        (Groups(2**31, (16, 4)), "at most 2,147,483,647 groups"),
     ]:
         with pytest.raises(ValueError, match=allowed):
             stream.launch(kernel, size, x, x, np.int64(1))

@@ -25,7 +25,7 @@ def test_everything_is_counted() -> None:
     assert one.counts == Counts(allocations=3, uploads=2)
     one.counts.reset()
     stream.launch(kernels["scale"], 64, x, np.float32(2), np.int64(64))
-    stream.launch(kernels["sums"], Groups((1, 1, 1), (16, 4)), x, y, np.int64(64))
+    stream.launch(kernels["sums"], Groups(1, (16, 4)), x, y, np.int64(64))
     assert stream.download(y, (), np.float32) == 128
     assert one.counts == Counts(downloads=1, launches=2)
     one.counts.reset()
