@@ -1,4 +1,4 @@
-"""Reinforcement learning algorithms, each written once, in PyTorch, in one file.
+"""Reinforcement learning algorithms, each written once, in PyTorch, in a file; `actor_critic` has what several share.
 
 `create` returns an algorithm for an environment's shapes. Its gradient step is a pure function of (state, batch,
 draws). `primitives.learner` runs the step in PyTorch, or as a traced graph on other backends.

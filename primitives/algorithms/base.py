@@ -155,19 +155,32 @@ class Algorithm(ABC):
 
     @abstractmethod
     def initialise(self, generator: torch.Generator) -> Any:
-        """Return the state before training: random parameters, and the optimisers' initial moments.
+        """Return the state before training: random parameters, and the optimisers' initial moments."""
 
-        Args:
-            generator: source of the random numbers, on the CPU.
-        """
-
-    @abstractmethod
     def columns(self, batch_size: int) -> dict[str, Column]:
         """Return the shape and dtype of each column that `gradient_step` reads, by name.
 
-        The column `terminated` holds 0 or 1 in `dtype`. A learner's batch holds all columns but `weight`, the
-        importance weights, which it takes as the argument `weights` (`Learner.step`).
+        By default the columns are those of transitions: observation, action, reward, next_observation, terminated and
+        weight, and, if `n_step`, discount. `terminated` holds 0 or 1 in `dtype`. A learner's batch holds all columns
+        but `weight`, the importance weights, which it takes as the argument `weights` (`Learner.step`).
         """
+        pixels = self.network.kind == "nature_cnn"
+        observation = Column((batch_size, *self.observation_shape), torch.uint8 if pixels else self.dtype)
+        scalar = Column((batch_size,), self.dtype)
+        action = (
+            Column((batch_size,), torch.int64)
+            if self.discrete
+            else Column((batch_size, self.action_size), self.dtype)
+        )
+        return {
+            "observation": observation,
+            "action": action,
+            "reward": scalar,
+            "next_observation": observation,
+            "terminated": scalar,
+            **({"discount": scalar} if self.n_step else {}),
+            "weight": scalar,
+        }
 
     def draw(
         self, batch_size: int, generator: torch.Generator, out: dict[str, Tensor] | None = None
@@ -175,7 +188,6 @@ class Algorithm(ABC):
         """Draw the random numbers of one gradient step, by name: (B, A) standard normal for each of `noises`.
 
         Args:
-            batch_size: B, transitions in the batch.
             generator: source of the random numbers, which are on its device.
             out: tensors to write to, such as an earlier draw's; new tensors if None.
         """
@@ -277,25 +289,6 @@ class Algorithm(ABC):
         """
         draws = self.draw_exploration(len(observation), environment_step, rng)
         return self.explored(parameters, observation, draws)
-
-    def _transition_columns(self, batch_size: int) -> dict[str, Column]:
-        pixels = self.network.kind == "nature_cnn"
-        observation = Column((batch_size, *self.observation_shape), torch.uint8 if pixels else self.dtype)
-        scalar = Column((batch_size,), self.dtype)
-        action = (
-            Column((batch_size,), torch.int64)
-            if self.discrete
-            else Column((batch_size, self.action_size), self.dtype)
-        )
-        return {
-            "observation": observation,
-            "action": action,
-            "reward": scalar,
-            "next_observation": observation,
-            "terminated": scalar,
-            **({"discount": scalar} if self.n_step else {}),
-            "weight": scalar,
-        }
 
 
 def lesser(first: Tensor, second: Tensor) -> Tensor:

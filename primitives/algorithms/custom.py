@@ -136,14 +136,6 @@ class CustomAlgorithm(base.Algorithm):
         """Return a copy of the state before training, which does not depend on the seed."""
         return tree.map_tensors(lambda leaf: leaf.detach().clone(), self.state)
 
-    def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the shape and dtype of each column of a batch of transitions, by name.
-
-        The columns are observation, action, reward, next_observation, terminated and weight, and, if
-        `n_step`, discount.
-        """
-        return self._transition_columns(batch_size)
-
     def gradient_step(
         self, state: Any, batch: Any, draws: Any = None, variant: str = "full"
     ) -> base.StepResult:

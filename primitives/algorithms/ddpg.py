@@ -32,7 +32,8 @@ import torch
 from torch import Tensor
 
 from placerl.primitives.algorithms import base, checks, networks
-from placerl.primitives.algorithms.networks import Array, Network, Parameters
+from placerl.primitives.algorithms.actor_critic import ActorCritic, ActorCriticHyperparameters
+from placerl.primitives.algorithms.networks import Network, Parameters
 from placerl.primitives.algorithms.updates import AdamState, copy, initial_adam
 
 _CRITIC = "critic."
@@ -40,27 +41,17 @@ _CRITIC = "critic."
 
 
 @dataclass(frozen=True)
-class DdpgHyperparameters(base.Hyperparameters):
+class DdpgHyperparameters(ActorCriticHyperparameters):
     """DDPG's hyper-parameters."""
 
     actor_learning_rate: float = 1e-4
     """Adam's step size for the actor, > 0."""
-    critic_learning_rate: float = 1e-3
-    """Adam's step size for the critic, > 0."""
-    gamma: float = 0.99
-    """Discount per step, [0, 1]."""
-    tau: float = 0.005
-    """Fraction by which the target networks move towards the trained ones at each step, (0, 1]."""
     exploration_noise: float = 0.1
     """Standard deviation of the Gaussian noise that actors add to an action in [-1, 1], at least 0."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a value out of range."""
         super().__post_init__()
-        checks.positive("actor_learning_rate", self.actor_learning_rate)
-        checks.positive("critic_learning_rate", self.critic_learning_rate)
-        checks.in_range("gamma", self.gamma, 0, 1)
-        checks.in_range("tau", self.tau, 0, 1, open_low=True)
         checks.in_range("exploration_noise", self.exploration_noise, 0)
 
 
@@ -76,23 +67,12 @@ class DdpgState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DDPG(base.Algorithm):
+class DDPG(ActorCritic):
     """DDPG for continuous actions. The module's docstring describes the update."""
 
     name: ClassVar[str] = "ddpg"
-    action_kinds: ClassVar[tuple[str, ...]] = ("continuous",)
     actors_evaluate: ClassVar[bool] = True
     hyperparameters: DdpgHyperparameters = DdpgHyperparameters()
-
-    @property
-    def actor(self) -> Network:
-        """The actor mu: maps observations (B, S) to actions (B, A) in [-1, 1]."""
-        return self.network.build(self.observation_shape, self.action_size, "tanh")
-
-    @property
-    def critic(self) -> Network:
-        """The critic Q: maps observations joined with actions, (B, S + A), to values (B, 1)."""
-        return self.network.build((self.observation_shape[0] + self.action_size,), 1)
 
     @property
     def networks(self) -> dict[str, Network]:
@@ -111,14 +91,6 @@ class DDPG(base.Algorithm):
             actor_adam=initial_adam(actor),
             critic_adam=initial_adam(critic),
         )
-
-    def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the shape and dtype of each column of a batch of transitions, by name.
-
-        The columns are observation, action, reward, next_observation, terminated and weight, and, if
-        `n_step`, discount.
-        """
-        return self._transition_columns(batch_size)
 
     def gradient_step(
         self, state: DdpgState, batch: base.Batch, draws: base.Batch | None = None, variant: str = "full"
@@ -177,10 +149,6 @@ class DDPG(base.Algorithm):
             return state.actor
         return state.actor | {f"{_CRITIC}{name}": value for name, value in state.critic.items()}
 
-    def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
-        """Return greedy actions, (n, A) in [-1, 1]."""
-        return self.actor(parameters, observation)
-
     def acting_td_errors(
         self, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]
     ) -> np.ndarray:
@@ -214,10 +182,3 @@ class DDPG(base.Algorithm):
         target = reward + discount * running * value_of(following, self.act(parameters, following))
         errors: np.ndarray = target - value_of(batch["observation"], batch["action"])
         return errors
-
-    def explored(
-        self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
-    ) -> Array:
-        """Return the greedy action plus Gaussian noise, clipped to [-1, 1]."""
-        noise = self.hyperparameters.exploration_noise * draws["noise"]
-        return networks.clip(self.act(parameters, observation) + noise, -1, 1)

@@ -119,14 +119,6 @@ class DQN(base.Algorithm):
         q = networks.initialise(self.q, generator, self.dtype)
         return DqnState(q, copy(q), initial_adam(q))
 
-    def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the shape and dtype of each column of a batch of transitions, by name.
-
-        The columns are observation, action, reward, next_observation, terminated and weight, and, if
-        `n_step`, discount.
-        """
-        return self._transition_columns(batch_size)
-
     def gradient_step(
         self, state: DqnState, batch: base.Batch, draws: base.Batch | None = None, variant: str = "full"
     ) -> base.StepResult:

@@ -151,7 +151,6 @@ def part(parameters: Mapping[str, Array], prefix: str) -> dict[str, Array]:
     """Return one network's parameters from parameters that `join` joined, without the prefix in their names.
 
     Args:
-        parameters: the joined parameters.
         prefix: the network's name in them, such as "first".
     """
     start = f"{prefix}."

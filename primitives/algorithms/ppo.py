@@ -154,7 +154,6 @@ def advantages(
         value, next_value: V(s_t) and V(s_{t+1}).
         terminated, truncated: whether step t terminated or truncated the episode.
         gamma: discount per step.
-        gae_lambda: lambda.
     """
     delta = reward + gamma * np.where(terminated, 0, next_value) - value
     decay = gamma * gae_lambda * ~(terminated | truncated)
@@ -224,7 +223,7 @@ class PPO(base.Algorithm):
 
         The columns are observation, action, log_probability, advantage and value_target.
         """
-        transition = self._transition_columns(batch_size)
+        transition = super().columns(batch_size)
         scalar = base.Column((batch_size,), self.dtype)
         samples = {"log_probability": scalar, "advantage": scalar, "value_target": scalar}
         return {name: transition[name] for name in ("observation", "action")} | samples
@@ -397,7 +396,6 @@ class PPO(base.Algorithm):
         """Return the actions that `explored` draws from the policy, and their log-probabilities, (n,) in nats.
 
         Args:
-            parameters: the acting parameters.
             observation: (n, *observation_shape).
             draws: random numbers from `draw_exploration`, as tensors.
         """
@@ -415,7 +413,6 @@ class PPO(base.Algorithm):
 
         Args:
             parameters: the acting parameters with which the actors collected the rollout.
-            rollout: the steps of all actors.
 
         Returns:
             The columns of N T samples by name (`columns`), as `minibatches` takes them.

@@ -40,6 +40,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from placerl.primitives.algorithms import base, checks, networks
+from placerl.primitives.algorithms.actor_critic import ActorCriticHyperparameters, TwinCritics
 from placerl.primitives.algorithms.networks import Array, Network, Parameters
 from placerl.primitives.algorithms.updates import AdamState, copy, initial_adam
 
@@ -47,19 +48,13 @@ LOG_STD_RANGE = (-20.0, 2.0)
 
 
 @dataclass(frozen=True)
-class SacHyperparameters(base.Hyperparameters):
+class SacHyperparameters(ActorCriticHyperparameters):
     """SAC's hyper-parameters."""
 
     actor_learning_rate: float = 3e-4
-    """Adam's step size for the actor, > 0."""
     critic_learning_rate: float = 3e-4
-    """Adam's step size for the critics, > 0."""
     temperature_learning_rate: float = 3e-4
     """Adam's step size for log alpha, > 0; ignored without `tune_temperature`."""
-    gamma: float = 0.99
-    """Discount per step, [0, 1]."""
-    tau: float = 0.005
-    """Fraction by which the target networks move towards the trained ones at each step, (0, 1]."""
     initial_temperature: float = 1.0
     """Initial alpha, > 0, in units of reward per nat."""
     tune_temperature: bool = True
@@ -70,11 +65,7 @@ class SacHyperparameters(base.Hyperparameters):
     def __post_init__(self) -> None:
         """Raise ValueError for a value out of range."""
         super().__post_init__()
-        checks.positive("actor_learning_rate", self.actor_learning_rate)
-        checks.positive("critic_learning_rate", self.critic_learning_rate)
         checks.positive("temperature_learning_rate", self.temperature_learning_rate)
-        checks.in_range("gamma", self.gamma, 0, 1)
-        checks.in_range("tau", self.tau, 0, 1, open_low=True)
         checks.positive("initial_temperature", self.initial_temperature)
         checks.truth("tune_temperature", self.tune_temperature)
         if self.target_entropy is not None:
@@ -97,11 +88,10 @@ class SacState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SAC(base.Algorithm):
+class SAC(TwinCritics):
     """SAC for continuous actions. The module's docstring describes the update."""
 
     name: ClassVar[str] = "sac"
-    action_kinds: ClassVar[tuple[str, ...]] = ("continuous",)
     noises: ClassVar[tuple[str, ...]] = ("noise", "next_noise")
     hyperparameters: SacHyperparameters = SacHyperparameters()
 
@@ -109,16 +99,6 @@ class SAC(base.Algorithm):
     def actor(self) -> Network:
         """The actor: maps observations (B, S) to means and log standard deviations before the tanh, (B, 2A)."""
         return self.network.build(self.observation_shape, 2 * self.action_size)
-
-    @property
-    def critic(self) -> Network:
-        """Each of the critics Q1 and Q2: maps observations joined with actions, (B, S + A), to values (B, 1)."""
-        return self.network.build((self.observation_shape[0] + self.action_size,), 1)
-
-    @property
-    def networks(self) -> dict[str, Network]:
-        """The trained networks: "actor", "critics.first" and "critics.second"."""
-        return {"actor": self.actor, "critics.first": self.critic, "critics.second": self.critic}
 
     @property
     def target_entropy(self) -> float:
@@ -129,10 +109,7 @@ class SAC(base.Algorithm):
     def initialise(self, generator: torch.Generator) -> SacState:
         """Return the state before training, in which each target network equals the trained one."""
         actor = networks.initialise(self.actor, generator, self.dtype)
-        critics = networks.join(
-            first=networks.initialise(self.critic, generator, self.dtype),
-            second=networks.initialise(self.critic, generator, self.dtype),
-        )
+        critics = self.initial_critics(generator)
         log_alpha = math.log(self.hyperparameters.initial_temperature)
         temperature = {"log_alpha": torch.full((), log_alpha, dtype=self.dtype)}
         return SacState(
@@ -145,19 +122,10 @@ class SAC(base.Algorithm):
             temperature_adam=initial_adam(temperature),
         )
 
-    def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the shape and dtype of each column of a batch of transitions, by name.
-
-        The columns are observation, action, reward, next_observation, terminated and weight, and, if
-        `n_step`, discount.
-        """
-        return self._transition_columns(batch_size)
-
     def sample(self, actor: Parameters, observation: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return actions drawn from the policy, (B, A) in (-1, 1), and their log-probabilities, (B,) in nats.
 
         Args:
-            actor: the actor's parameters.
             observation: (B, S).
             noise: (B, A), standard normal.
         """
@@ -169,11 +137,6 @@ class SAC(base.Algorithm):
         gaussian = -0.5 * noise * noise - log_std - 0.5 * math.log(2 * math.pi)
         squashed = 2 * (math.log(2) - u - functional.softplus(-2 * u))
         return torch.tanh(u), (gaussian - squashed).sum(1)
-
-    def _values(self, critics: Parameters, observation: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
-        pairs = torch.cat([observation, action], 1)
-        first = self.critic(networks.part(critics, "first"), pairs).squeeze(1)
-        return first, self.critic(networks.part(critics, "second"), pairs).squeeze(1)
 
     def gradient_step(
         self, state: SacState, batch: base.Batch, draws: base.Batch, variant: str = "full"
@@ -197,11 +160,11 @@ class SAC(base.Algorithm):
         def critics_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, Tensor]:
             following = batch["next_observation"]
             next_action, next_log_probability = self.sample(state.actor, following, batch["next_noise"])
-            next_value = torch.minimum(*self._values(state.target_critics, following, next_action))
+            next_value = torch.minimum(*self.values(state.target_critics, following, next_action))
             soft_value = next_value - alpha * next_log_probability
             discount = batch.get("discount", settings.gamma)
             target = batch["reward"] + discount * (1 - batch["terminated"]) * soft_value
-            first, second = self._values(parameters, batch["observation"], batch["action"])
+            first, second = self.values(parameters, batch["observation"], batch["action"])
             squares = 0.5 * ((target - first) ** 2 + (target - second) ** 2)
             return (batch["weight"] * squares).mean(), target - (first + second) / 2
 
@@ -212,7 +175,7 @@ class SAC(base.Algorithm):
 
         def actor_loss(parameters: Parameters, batch: base.Batch) -> tuple[Tensor, Tensor]:
             action, log_probability = self.sample(parameters, batch["observation"], batch["noise"])
-            value = base.lesser(*self._values(critics, batch["observation"], action))
+            value = base.lesser(*self.values(critics, batch["observation"], action))
             return (alpha * log_probability - value).mean(), log_probability.mean()
 
         gradients, actor_cost, mean_log_probability = updates.gradients(actor_loss, state.actor, inputs)
@@ -243,10 +206,6 @@ class SAC(base.Algorithm):
             "entropy": -mean_log_probability,
         }
         return base.StepResult(new_state, losses, td_error)
-
-    def acting_parameters(self, state: SacState) -> Parameters:
-        """Return the part of the state that actors need to choose actions: the actor's parameters."""
-        return state.actor
 
     def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
         """Return greedy actions, (n, A) in [-1, 1]: tanh of the mean."""

@@ -27,7 +27,6 @@ Batch of B transitions, as DDPG's:
 Draws: `target_noise` (B, A) float, standard normal.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -35,22 +34,15 @@ import torch
 from torch import Tensor
 
 from placerl.primitives.algorithms import base, checks, networks
-from placerl.primitives.algorithms.networks import Array, Network, Parameters
+from placerl.primitives.algorithms.actor_critic import ActorCriticHyperparameters, TwinCritics
+from placerl.primitives.algorithms.networks import Parameters
 from placerl.primitives.algorithms.updates import AdamState, copy, initial_adam
 
 
 @dataclass(frozen=True)
-class Td3Hyperparameters(base.Hyperparameters):
+class Td3Hyperparameters(ActorCriticHyperparameters):
     """TD3's hyper-parameters."""
 
-    actor_learning_rate: float = 1e-3
-    """Adam's step size for the actor, > 0."""
-    critic_learning_rate: float = 1e-3
-    """Adam's step size for the critics, > 0."""
-    gamma: float = 0.99
-    """Discount per step, [0, 1]."""
-    tau: float = 0.005
-    """Fraction by which the target networks move towards the trained ones at each update, (0, 1]."""
     policy_delay: int = 2
     """Gradient steps between updates of actor and targets, at least 1."""
     target_noise: float = 0.2
@@ -63,10 +55,6 @@ class Td3Hyperparameters(base.Hyperparameters):
     def __post_init__(self) -> None:
         """Raise ValueError for a value out of range."""
         super().__post_init__()
-        checks.positive("actor_learning_rate", self.actor_learning_rate)
-        checks.positive("critic_learning_rate", self.critic_learning_rate)
-        checks.in_range("gamma", self.gamma, 0, 1)
-        checks.in_range("tau", self.tau, 0, 1, open_low=True)
         checks.whole("policy_delay", self.policy_delay, 1)
         checks.in_range("target_noise", self.target_noise, 0)
         checks.in_range("target_noise_clip", self.target_noise_clip, 0)
@@ -88,11 +76,10 @@ class Td3State(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TD3(base.Algorithm):
+class TD3(TwinCritics):
     """TD3 for continuous actions. The module's docstring describes the update."""
 
     name: ClassVar[str] = "td3"
-    action_kinds: ClassVar[tuple[str, ...]] = ("continuous",)
     noises: ClassVar[tuple[str, ...]] = ("target_noise",)
     hyperparameters: Td3Hyperparameters = Td3Hyperparameters()
 
@@ -105,28 +92,10 @@ class TD3(base.Algorithm):
         """Return the kind of a step, counted from 0: "full" for every `policy_delay`-th one, else "critic"."""
         return "full" if (step + 1) % self.hyperparameters.policy_delay == 0 else "critic"
 
-    @property
-    def actor(self) -> Network:
-        """The actor mu: maps observations (B, S) to actions (B, A) in [-1, 1]."""
-        return self.network.build(self.observation_shape, self.action_size, "tanh")
-
-    @property
-    def critic(self) -> Network:
-        """Each of the critics Q1 and Q2: maps observations joined with actions, (B, S + A), to values (B, 1)."""
-        return self.network.build((self.observation_shape[0] + self.action_size,), 1)
-
-    @property
-    def networks(self) -> dict[str, Network]:
-        """The trained networks: "actor", "critics.first" and "critics.second"."""
-        return {"actor": self.actor, "critics.first": self.critic, "critics.second": self.critic}
-
     def initialise(self, generator: torch.Generator) -> Td3State:
         """Return the state before training, in which each target network equals the trained one."""
         actor = networks.initialise(self.actor, generator, self.dtype)
-        critics = networks.join(
-            first=networks.initialise(self.critic, generator, self.dtype),
-            second=networks.initialise(self.critic, generator, self.dtype),
-        )
+        critics = self.initial_critics(generator)
         return Td3State(
             actor=actor,
             critics=critics,
@@ -135,19 +104,6 @@ class TD3(base.Algorithm):
             actor_adam=initial_adam(actor),
             critics_adam=initial_adam(critics),
         )
-
-    def columns(self, batch_size: int) -> dict[str, base.Column]:
-        """Return the shape and dtype of each column of a batch of transitions, by name.
-
-        The columns are observation, action, reward, next_observation, terminated and weight, and, if
-        `n_step`, discount.
-        """
-        return self._transition_columns(batch_size)
-
-    def _values(self, critics: Parameters, observation: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
-        pairs = torch.cat([observation, action], 1)
-        first = self.critic(networks.part(critics, "first"), pairs).squeeze(1)
-        return first, self.critic(networks.part(critics, "second"), pairs).squeeze(1)
 
     def gradient_step(
         self, state: Td3State, batch: base.Batch, draws: base.Batch, variant: str = "full"
@@ -172,10 +128,10 @@ class TD3(base.Algorithm):
             following = batch["next_observation"]
             noise = (settings.target_noise * batch["target_noise"]).clamp(-clip, clip)
             next_action = (self.actor(state.target_actor, following) + noise).clamp(-1, 1)
-            next_value = torch.minimum(*self._values(state.target_critics, following, next_action))
+            next_value = torch.minimum(*self.values(state.target_critics, following, next_action))
             discount = batch.get("discount", settings.gamma)
             target = batch["reward"] + discount * (1 - batch["terminated"]) * next_value
-            first, second = self._values(parameters, batch["observation"], batch["action"])
+            first, second = self.values(parameters, batch["observation"], batch["action"])
             squares = (target - first) ** 2 + (target - second) ** 2
             return (batch["weight"] * squares).mean(), target - (first + second) / 2
 
@@ -207,18 +163,3 @@ class TD3(base.Algorithm):
             critics_adam=critics_adam,
         )
         return base.StepResult(new_state, {"critic": critic_cost, "actor": actor_cost}, td_error)
-
-    def acting_parameters(self, state: Td3State) -> Parameters:
-        """Return the part of the state that actors need to choose actions: the actor's parameters."""
-        return state.actor
-
-    def act(self, parameters: Mapping[str, Array], observation: Array) -> Array:
-        """Return greedy actions, (n, A) in [-1, 1]."""
-        return self.actor(parameters, observation)
-
-    def explored(
-        self, parameters: Mapping[str, Array], observation: Array, draws: Mapping[str, Array]
-    ) -> Array:
-        """Return the greedy action plus Gaussian noise, clipped to [-1, 1]."""
-        noise = self.hyperparameters.exploration_noise * draws["noise"]
-        return networks.clip(self.act(parameters, observation) + noise, -1, 1)

@@ -101,7 +101,6 @@ class Updates:
         float32's seven digits at t = 1.
 
         Args:
-            parameters: the parameters by name.
             gradients: their gradients, by the same names.
             state: Adam's moments before the update.
             learning_rate: Adam's step size, a number or ().
