@@ -27,10 +27,6 @@ CHECKED_STEPS = 200
 def check(environments, count):
     """Check that steps give finite observations and rewards of all environments, and change the observations.
 
-    Args:
-        environments: the N environments, which step together.
-        count: N.
-
     Raises:
         AssertionError: an array has another length or is not finite, or the observations stay the same.
     """
@@ -50,7 +46,6 @@ def time_steps(environments, job):
     """Return the seconds of `job["calls"]` steps of all environments, with random actions that are drawn beforehand.
 
     Args:
-        environments: the N environments, which step together.
         job: `{"calls": n, "seed": s}`, the number of steps and the seed of the actions.
     """
     rng = np.random.default_rng(job["seed"])

@@ -50,7 +50,6 @@ def time_calls(tree, capacity, job):
     """Return the seconds that the calls of a tree which a job requests take together.
 
     Args:
-        tree: the tree, filled with priorities.
         capacity: number of its leaves.
         job: `{"operation": "sample" | "update", "batch_size": B, "calls": n, "seed": s}`; another operation is a
             method of the tree that is called with B random leaves.

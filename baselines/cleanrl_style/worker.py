@@ -319,10 +319,6 @@ class Replay:
 class Trainer(Agent):
     """Trains one agent; the base class of `OffPolicy` and `OnPolicy`.
 
-    Args:
-        job: the first request for gradient steps with this workload, batch size, seed and number of threads
-            (`harness/compare/protocol.py`).
-
     Raises:
         UnsupportedError: this worker has no such algorithm, network or environment.
     """

@@ -33,7 +33,6 @@ class Adam:
     """The state of the optimiser Adam, stored as tensors so that a compiled step can read and write it.
 
     Args:
-        rate: learning rate.
         modules: the modules whose parameters are optimised.
     """
 

@@ -46,10 +46,6 @@ def adam(module: nn.Module, rate: float) -> torch.optim.Adam:
 class Training(Agent):
     """Trains one agent of PFRL.
 
-    Args:
-        job: the first request for gradient steps with this workload, batch size, seed and number of threads
-            (`harness/compare/protocol.py`).
-
     Raises:
         UnsupportedError: PFRL has no such algorithm or network.
     """

@@ -37,7 +37,6 @@ def create(id, count):
 
     Args:
         id: Gymnasium's id of the environment, "CartPole-v1".
-        count: number of environments.
 
     Raises:
         ValueError: the id names another environment.

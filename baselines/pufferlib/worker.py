@@ -95,10 +95,6 @@ class Training(Agent):
 
     A round is one iteration of PPO: T steps of each of N environments, then K epochs of minibatches of M samples.
 
-    Args:
-        job: the first request for gradient steps with this workload, batch size, seed and number of threads
-            (`harness/compare/protocol.py`).
-
     Raises:
         UnsupportedError: PufferLib has no such algorithm, network or environment.
     """

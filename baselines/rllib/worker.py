@@ -53,10 +53,6 @@ class Cadence:
 class Training(Agent):
     """Trains one algorithm of RLlib.
 
-    Args:
-        job: the first request for gradient steps with this workload, batch size, seed and number of threads
-            (`harness/compare/protocol.py`).
-
     Raises:
         UnsupportedError: RLlib has no such algorithm or network.
     """

@@ -48,10 +48,6 @@ class Returns(DefaultCallbacks):
 class Training(Agent):
     """Trains DDPG or TD3 with RLlib 2.6.3.
 
-    Args:
-        job: the first request for gradient steps with this workload, batch size, seed and number of threads
-            (`harness/compare/protocol.py`).
-
     Raises:
         UnsupportedError: RLlib 2.6.3 has no such algorithm or network, or this virtual environment lacks the
             workload's environment.

@@ -56,10 +56,6 @@ class Counted(gymnasium.Wrapper):
 class Training(Agent):
     """Trains one agent with RLtools' own loop, compiled for the workload.
 
-    Args:
-        job: the first request for gradient steps with this workload, batch size, seed and number of threads
-            (`harness/compare/protocol.py`).
-
     Raises:
         UnsupportedError: RLtools has no such algorithm or network, or cannot keep this ratio of steps.
     """

@@ -86,10 +86,6 @@ class Returns(BaseCallback):
 class Training(Agent):
     """Trains one model of SB3.
 
-    Args:
-        job: the first request for gradient steps with this workload, batch size, seed and number of threads
-            (`harness/compare/protocol.py`).
-
     Raises:
         UnsupportedError: SB3 has no such algorithm or network, or PyTorch does not see the job's device.
     """

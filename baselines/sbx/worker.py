@@ -47,10 +47,6 @@ class OwnRatesPPO(worker.OwnRates, sbx.PPO):
 class Training(worker.Training):
     """Trains one model of SBX in SB3's loop.
 
-    Args:
-        job: the first request for gradient steps with this workload, batch size, seed and number of threads
-            (`harness/compare/protocol.py`).
-
     Raises:
         UnsupportedError: SBX has no such algorithm or network, or the job asks for a number of threads other than 1.
     """

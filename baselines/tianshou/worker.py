@@ -79,10 +79,6 @@ class Networks:
 class Training(Agent):
     """Trains one algorithm of tianshou.
 
-    Args:
-        job: the first request for gradient steps with this workload, batch size, seed and number of threads
-            (`harness/compare/protocol.py`).
-
     Raises:
         UnsupportedError: tianshou has no such algorithm or network.
     """

@@ -181,10 +181,6 @@ class SAC:
 class Trainer(Agent):
     """Trains one agent with TorchRL; the base class of `OffPolicy` and `OnPolicy`.
 
-    Args:
-        job: the first request for gradient steps with this workload, batch size, seed and number of threads
-            (`harness/compare/protocol.py`).
-
     Raises:
         UnsupportedError: the algorithm, network or environment is not mapped to TorchRL.
     """

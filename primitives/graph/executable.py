@@ -76,7 +76,6 @@ class Executable(ABC):
         """Run one gradient step.
 
         Args:
-            variant: the kind of gradient step, a key of `graphs`.
             inputs: each input buffer by its name (`batch/reward`), with its shape and dtype; other keys are
                 ignored.
 
@@ -96,7 +95,6 @@ class Executable(ABC):
         """Run one gradient step on a batch that is in the device memory `place`.
 
         Args:
-            variant: the kind of gradient step, a key of `graphs`.
             inputs: the inputs that are not columns of the batch, as `step` takes them.
             batch: the columns of the inputs `batch/NAME` (`primitives.replay.device.DeviceBatch`).
 
@@ -111,8 +109,6 @@ class Executable(ABC):
         """Check the inputs of a gradient step, and return each with the position of its buffer in the graph.
 
         Args:
-            variant: the kind of gradient step, a key of `graphs`.
-            inputs: the arrays by buffer name.
             elsewhere: names of inputs to leave out, because the batch in device memory holds them.
 
         Returns:
@@ -143,7 +139,6 @@ def require_supported(
     """Check that a backend supports everything that the graph uses.
 
     Args:
-        graph: the graph.
         backend: name of the backend, for the message.
         kinds: node kinds that the backend supports.
         operations: scalar operations that it supports in element-wise programs.

@@ -125,7 +125,6 @@ def merged_dimensions(
     """Merge neighbouring dimensions of an index space where the strides of every view allow it.
 
     Args:
-        shape: sizes of the dimensions.
         strides: for each view its stride along each dimension.
 
     Returns:
@@ -319,25 +318,6 @@ class Graph:
         """
         return (node for node in self.nodes if node.kind == kind)
 
-    def with_float(self, dtype: str) -> "Graph":
-        """Return the same step with another dtype for every floating-point buffer and instruction.
-
-        Args:
-            dtype: `float32` or `float64`.
-        """
-
-        def changed(old: str) -> str:
-            return dtype if old.startswith("float") else old
-
-        return Graph(
-            tuple(replace(b, dtype=changed(b.dtype)) for b in self.buffers),
-            tuple(
-                replace(n, program=tuple(replace(i, dtype=changed(i.dtype)) for i in n.program))
-                for n in self.nodes
-            ),
-            self.outputs,
-        )
-
     def to_json(self) -> str:
         """Return the graph as JSON; `from_json` is the inverse."""
         return json.dumps({"format_version": FORMAT_VERSION, **asdict(self)})
@@ -345,9 +325,6 @@ class Graph:
     @staticmethod
     def from_json(text: str) -> "Graph":
         """Return the graph that `to_json` wrote as JSON.
-
-        Args:
-            text: the JSON text.
 
         Raises:
             ValueError: the text is not JSON, or has another format version.
@@ -405,7 +382,6 @@ def plan(graph: Graph, item_bytes: Mapping[str, int] = ITEM_BYTES) -> Plan:
     first write).
 
     Args:
-        graph: the graph whose buffers are placed.
         item_bytes: bytes of an element by dtype; a backend may store a dtype in another size.
     """
 

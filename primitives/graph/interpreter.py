@@ -109,10 +109,6 @@ def _scatter_add(x: Array, index: Array, source: Array, axis: int) -> Array:
 def execute_node(node: Node, inputs: list[Array]) -> list[Array]:
     """Compute one node of a step graph in NumPy.
 
-    Args:
-        node: the node.
-        inputs: the arrays that the node reads, in order.
-
     Returns:
         The arrays that the node writes, in order.
     """
@@ -188,7 +184,6 @@ class ReferenceExecutable(Executable):
         """Run one gradient step node by node, and return copies of the graph's outputs by name.
 
         Args:
-            variant: the kind of gradient step, a key of `graphs`.
             inputs: each input buffer's array by its name, such as `batch/reward`.
         """
         graph, arrays = self.graphs[variant], self._arrays[variant]

@@ -45,9 +45,6 @@ def backends() -> list[BackendStatus]:
 def precisions(backend: str) -> tuple[str, ...]:
     """Return the names of the precisions that `create` accepts for a backend.
 
-    Args:
-        backend: the backend's name.
-
     Returns:
         "float32" first, then fixed point if the backend has any.
 

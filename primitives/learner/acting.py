@@ -37,10 +37,6 @@ def acting_graph(algorithm: Algorithm) -> Graph:
 def exploring_graph(algorithm: Algorithm, count: int = 1) -> Graph:
     """Return the step graph of the actions that an actor takes while it gathers experience (`Algorithm.explored`).
 
-    Args:
-        algorithm: the algorithm.
-        count: number of observations.
-
     Raises:
         UnsupportedOperationError: no graph backend has an operation.
     """

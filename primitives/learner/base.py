@@ -94,7 +94,6 @@ def checked_count(state: Mapping[str, Any], name: str) -> int:
     """Return a number of steps of a `state_dict`.
 
     Args:
-        state: the state to load.
         name: name of the number, such as "gradient_steps".
 
     Raises:

@@ -135,7 +135,6 @@ def checked_array(name: str, array: Any, column: NumpyColumn, *, may_be_bool: bo
 
     Args:
         name: name of the array, for the error.
-        array: the array.
         column: the shape and dtype that it must have.
         may_be_bool: whether the array may also be bool; it is then converted.
 

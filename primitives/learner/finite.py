@@ -62,7 +62,6 @@ def require_finite(
     Args:
         gradient_step: number of the step, counted from 1.
         td_errors: (B,) floats.
-        losses: losses by name.
         state: returns the arrays of the new state by name; called only where a loss is not finite.
 
     Raises:

@@ -29,7 +29,6 @@ class ActingLeaves(Mapping[str, Array]):
 
     Args:
         executable: holds the algorithm's state.
-        algorithm: selects the parameters in its state.
         structure: a state of the algorithm, which gives the names.
         dtype: dtype of the floats.
     """
@@ -80,8 +79,6 @@ class FixedPointPolicy:
     Numbers that do not fit their format are not added to the learner's counts, and no ranges are recorded.
 
     Args:
-        algorithm: the learner's algorithm.
-        precision: the learner's number formats.
         backend: the learner's backend, such as "native".
     """
 

@@ -54,7 +54,6 @@ class GraphLearner(Learner):
 
         Args:
             compile_graphs: creates an executable from the graphs of all variants.
-            backend: the backend's name.
             device, batch_size, seed: see `primitives.learner.create`.
 
         Raises:

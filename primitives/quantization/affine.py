@@ -77,10 +77,6 @@ class Affine:
     def centred(self, raw: Array, fmt: Q) -> Stored:
         """Return the centred codes Q_n(A) - z of fixed-point numbers, int32 in [-z, 2^n - z).
 
-        Args:
-            raw: the numbers' raw values.
-            fmt: the numbers' format.
-
         Returns:
             The codes, and how many numbers were outside the range.
         """
@@ -97,12 +93,7 @@ class Affine:
         return fmt.resolution * self.reciprocal
 
     def codes(self, raw: Array, fmt: Q) -> Array:
-        """Return the codes Q_n(A) of fixed-point numbers, int32 in [0, 2^n), saturated at both ends.
-
-        Args:
-            raw: the numbers' raw values.
-            fmt: the numbers' format.
-        """
+        """Return the codes Q_n(A) of fixed-point numbers, int32 in [0, 2^n), saturated at both ends."""
         return self.centred(raw, fmt).raw + np.int32(self.zero)
 
     def to_float(self, centred: Array) -> Array:

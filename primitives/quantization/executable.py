@@ -35,10 +35,6 @@ class FixedPointExecutable(Executable, CapturedRanges):
     def __init__(self, graphs: Mapping[str, Graph], precision: Precision) -> None:
         """Find each buffer's format, and allocate the buffers; the state starts at zero.
 
-        Args:
-            graphs: by variant.
-            precision: the formats.
-
         Raises:
             UnsupportedOperationError: the vector unit lacks an operation, or the operand of a product is not in
                 fixed point; the message names the user's line.
@@ -104,7 +100,6 @@ class FixedPointExecutable(Executable, CapturedRanges):
         The steps use the inputs of the last step.
 
         Args:
-            variant: name of the graph, a key of `graphs`.
             steps: number of steps, at least 1; each time is the minimum over them.
 
         Returns:
@@ -162,11 +157,7 @@ class FixedPointExecutable(Executable, CapturedRanges):
         self._assign(self._state[name].array, raw.ravel())
 
     def coded_operands(self, variant: str) -> tuple[str, ...]:
-        """Return the keys (`Operand.key`) of the operands of a graph's products that `quantise` quantises, sorted.
-
-        Args:
-            variant: name of the graph, a key of `graphs`.
-        """
+        """Return the keys (`Operand.key`) of the operands of a graph's products that `quantise` quantises, sorted."""
         pairs = self._roles[variant].operands.values()
         found = {one.key for pair in pairs for one in pair if one.bits(self.precision) is not None}
         return tuple(sorted(found))

@@ -77,7 +77,6 @@ def executable(
 
     Args:
         graphs: the graph of each variant (kind of gradient step), by its name.
-        precision: the fixed-point formats of the numbers.
         device: ignored; it is always the CPU.
         threads: threads that share the large operations of a step, including the caller's.
     """
@@ -112,8 +111,6 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         """Prepare the graphs as `FixedPointExecutable` does, and create their programs.
 
         Args:
-            graphs: by variant.
-            precision: the formats.
             simd: one of `SIMD`; empty for the widest one of this processor.
             threads: threads that share the large operations of a step, including the caller's.
             part_ns: least duration of a thread's part of an operation, ns, approximately.
@@ -270,7 +267,6 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         """Return the array in the executor's memory to which `step` copies an input.
 
         Args:
-            variant: name of the graph, a key of `graphs`.
             name: name of the input, such as `batch/reward`.
         """
         if name in self._staged[variant]:
@@ -284,7 +280,6 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         """Time each node (array operation) in a number of gradient steps, which change the learner's state.
 
         Args:
-            variant: name of the graph, a key of `graphs`.
             steps: number of steps, at least 1.
 
         Returns:

@@ -192,7 +192,6 @@ def adam_step(node: Node, inputs: Sequence[Located], outputs: Sequence[Located])
     """Return the Adam update that gives the same bits as an element-wise node's program.
 
     Args:
-        node: the node.
         inputs, outputs: its arrays and their formats.
 
     Returns:
@@ -269,7 +268,6 @@ def integer_operations(
     """Return integer operations that give the same bits as an element-wise node's program, one per result.
 
     Args:
-        node: the node.
         inputs, outputs: its arrays and their formats.
 
     Returns:

@@ -29,7 +29,6 @@ def executable(graphs: Mapping[str, Graph], precision: Precision, device: str) -
 
     Args:
         graphs: the graph of each variant (kind of gradient step), by its name.
-        precision: the fixed-point formats of the numbers.
         device: ignored; it is always the CPU.
     """
     return ReferenceFixedPointExecutable(graphs, precision)
@@ -59,8 +58,6 @@ class ReferenceFixedPointExecutable(FixedPointExecutable):
         """Prepare the graphs as `FixedPointExecutable` does.
 
         Args:
-            graphs: by variant.
-            precision: the formats.
             multiply: computes the exact sums of products: a model of hardware (see `processing_element`), or by
                 default `fixed_point.exact_matmul`.
         """
@@ -90,7 +87,6 @@ class ReferenceFixedPointExecutable(FixedPointExecutable):
         """Run one gradient step, node by node.
 
         Args:
-            variant: name of the graph, a key of `graphs`.
             inputs: each input by its buffer's name, such as `batch/reward`, with the buffer's shape and dtype.
 
         Returns:
@@ -116,7 +112,6 @@ class ReferenceFixedPointExecutable(FixedPointExecutable):
         """Time each node (array operation) in a number of gradient steps, which change the learner's state.
 
         Args:
-            variant: name of the graph, a key of `graphs`.
             steps: number of steps, at least 1.
 
         Returns:

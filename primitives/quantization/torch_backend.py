@@ -28,7 +28,6 @@ def executable(graphs: Mapping[str, Graph], precision: Precision, device: str) -
 
     Args:
         graphs: the graph of each variant (kind of gradient step), by its name.
-        precision: the fixed-point formats of the numbers.
         device: "cpu" or "cuda".
     """
     return TorchExecutable(graphs, precision, device=device)

@@ -301,7 +301,6 @@ class Storage(CopiedWhole):
 
         Args:
             out: the arrays by column name.
-            batch_size: B, the number of items to gather.
 
         Raises:
             TypeError: an array of another dtype than its column.

@@ -27,9 +27,7 @@ def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32, device:
     """Create a sum tree in a CUDA device's memory.
 
     Args:
-        fanout: children of a node, K.
         dtype: floating-point type of the priorities.
-        device: number of the CUDA device.
     """
     return CudaSumTree(capacity, fanout, dtype, int(device))
 

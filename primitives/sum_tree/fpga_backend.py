@@ -47,7 +47,6 @@ def create(capacity: int, fanout: int, **options: Any) -> SumTree:
     """Create an `FpgaSumTree`.
 
     Args:
-        fanout: children of a node, K.
         **options: the fields of `PipelineOptions`.
 
     Raises:

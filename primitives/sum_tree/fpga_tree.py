@@ -89,7 +89,6 @@ def design(fanout: int, options: PipelineOptions) -> Any:
     """Return the hardware of a tree, not elaborated.
 
     Args:
-        fanout: children of a node.
         options: the tree's options, with its levels.
     """
     from placerl.primitives.fpga.replay_pipeline import BankedLayout, Form, PipelineLayout

@@ -23,7 +23,6 @@ def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32, device:
     """Create an `OpenclSumTree`.
 
     Args:
-        fanout: children of a node, K.
         dtype: float32 or float64.
         device: position in `opencl_runtime.devices()`, or part of a device's name; "" for the first device.
     """

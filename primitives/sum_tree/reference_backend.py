@@ -15,7 +15,6 @@ def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float64) -> SumT
     """Create a sum tree in NumPy.
 
     Args:
-        fanout: children of a node, K.
         dtype: float64 or float32.
     """
     return ReferenceSumTree(capacity, fanout, dtype)

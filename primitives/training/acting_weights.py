@@ -14,7 +14,6 @@ def acting_weights(algorithm: Algorithm, structure: Any, executable: NativeExecu
     """Return the weights of an algorithm's policy (`Algorithm.acting_parameters`) as views of an executable's state.
 
     Args:
-        algorithm: the algorithm.
         structure: a state of the algorithm, for its structure alone.
         executable: an executable that holds such a state.
 

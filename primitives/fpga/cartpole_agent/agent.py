@@ -53,7 +53,6 @@ class CartPoleAgent(wiring.Component):
     It must start with memories of zeros, as after the configuration of the device: a reset does not clear them.
 
     Args:
-        seed: of the random numbers.
         settings: sizes and hyper-parameters.
 
     Ports:

@@ -108,7 +108,6 @@ class GoldenAgents:
 
     Args:
         generator_seeds: the seed of each agent's random numbers.
-        settings: the same for all.
 
     Attributes:
         state: (N, 4) environment states.

@@ -43,9 +43,7 @@ def plan_for(
     """Return the plan of the product A B for the given core (`GemmPlan`).
 
     Args:
-        core: the systolic core.
         a, b: matrices of integers, (M, K) and (K, N).
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         halves: whether a word holds two numbers of half the width, of B in "WS" and of A otherwise.
 
     Raises:
@@ -92,7 +90,6 @@ class SimulatedUnit:
 
         Args:
             a, b: matrices of integers, (M, K) and (K, N).
-            dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
             halves: whether a word holds two numbers of half the width, of B in "WS" and of A otherwise.
             transposed_a: whether A's memory holds the transpose of A.
 
@@ -123,7 +120,6 @@ class SimulatedUnit:
         Operands of zeros are simulated, because the cycles depend only on the sizes.
 
         Args:
-            dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
             halves: whether a word holds two numbers of half the width, of B in "WS" and of A otherwise.
         """
         return self.multiply(*zeros(shape), dataflow=dataflow, halves=halves).cycles
@@ -152,7 +148,6 @@ def row_writes(matrix: Integers, core: GemmCore, *, to_b: int, base: int = 0) ->
 
     Args:
         matrix: a matrix of whole blocks, as `plan.padded` returns it.
-        core: the unit's core.
         to_b: 1 for the memory of B, 0 for that of A.
         base: number of the block at which the matrix begins.
 
@@ -186,7 +181,6 @@ def read_back(
     Args:
         model: the simulated unit.
         rows, columns: sizes of the product in words.
-        core: the unit's core.
         base: number of the block at which the product begins.
         ports: names of the unit's ports for requests of rows and for the rows.
     """

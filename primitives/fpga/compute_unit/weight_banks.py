@@ -27,7 +27,6 @@ class BankedBuffer(wiring.Component):
 
     Args:
         side: P, 2 or more.
-        width: bits of a word.
         blocks: number of P x P blocks that fit, which is the number of words of a bank.
         row_cycles: cycles by which a row of the array works after the row above it, r.
 

@@ -1,14 +1,8 @@
-"""Clock cycles of a convolution on the convolution unit (`fpga.convolution.unit`), in closed form.
+"""Clock cycles of the layout transformation of a convolution, in closed form.
 
-The unit computes a convolution in bands, which are some rows of its Toeplitz matrix each. While a band is multiplied,
-the next one is transformed. PPO uses Equation 5 for the whole product and assumes that the transformation is hidden.
-The hardware here (the RTL) differs as follows (`difference_terms`, exact):
-
-- first band: its transformation cannot be hidden: one cycle per P words of a window's row.
-- waits: a later band's transformation may take longer than the product before it.
-- bands: each band is a product of its own, with its own fill, and with partly filled blocks of P windows.
-- handover: cycles from a product's last sum to the next one's first operand, and those by which its last sum is later
-  than by Equation 5 (`gemm.difference_terms`: fill and drain).
+A convolution is computed in bands, which are some rows of its Toeplitz matrix each. While a band is multiplied, the
+next one is transformed, so that only the first band's transformation adds to the products' cycles. The tests have the
+hardware that does both, and its cycles (`tests/primitives/fpga/convolution`, `tests/primitives/fpga/cycles`).
 """
 
 from collections.abc import Iterator
@@ -68,6 +62,5 @@ def transform_cycles(convolution: Convolution, band: Band, *, side: int) -> int:
 
     Args:
         band: the part of the convolution that is transformed.
-        side: P, rows and columns of the array.
     """
     return band.windows * convolution.kernel[0] * blocks(convolution.run, side)

@@ -110,8 +110,6 @@ def replay_difference(
         tree: a filled `FpgaSumTree`.
         form: the form that it was created with, "wide" or "narrow".
         call: "sample" or "update"; with several banks the batch before it must have been of the other kind.
-        batch_size: number of requests, B.
-        rng: source of the requests.
     """
     from placerl.primitives.fpga.cycles.blocks.narrow_replay import requested
 
@@ -127,10 +125,6 @@ def batch_difference(
     Args:
         form: "wide" or "narrow".
         call: "sample" or "update"; with several banks the batch before it was of the other kind.
-        cycles: the simulated cycles.
-        loads: number of requests for each bank.
-        fanout: children of a node, K.
-        levels: levels of each bank's tree.
     """
     timing = replay.level_timing(fanout=fanout, narrow=form == "narrow", samples=call == "sample")
     # Reads and writes alternate here, so that each batch changes the phase.

@@ -49,7 +49,6 @@ def layer_words(vectors: int, *, cores: int, inference: bool, halves: bool) -> i
 
     Args:
         vectors: number of input vectors, such as the batch size.
-        cores: N, number of cores.
         inference: whether every core takes all vectors; otherwise the cores divide them.
         halves: whether a word carries two activations of half the width.
     """
@@ -64,8 +63,6 @@ def layer_passes(outputs: int, inputs: int, *, cores: int, side: int, inference:
 
     Args:
         outputs, inputs: the layer's numbers of outputs and of inputs.
-        cores: N, number of cores.
-        side: P, rows and columns of a core.
         inference: whether the cores divide the layer's inputs; otherwise they divide the vectors.
     """
     return blocks(outputs, side) * blocks(blocks(inputs, cores) if inference else inputs, side)
@@ -91,9 +88,6 @@ def ddpg_products(state: int, action: int, batch: int) -> list[LayerProduct]:
     """Return the matrix products of one DDPG update, in the order in which they run, one at a time.
 
     The gradient of a layer's weights is errors times activations, summed over the batch.
-
-    Args:
-        state, action: numbers of elements of a state and of an action.
     """
     actor, critic = mlp(state, *FIX_HIDDEN, action), mlp(state + action, *FIX_HIDDEN, 1)
 
@@ -123,9 +117,6 @@ def ddpg_cycles(flow: FixarDataflow, state: int, action: int, batch: int) -> int
     A pass, the use of one block of weights by every core, takes as long as its words stream or as the next blocks
     load, whichever is longer. In forward passes the cores divide a layer and load a block each; otherwise they
     divide the vectors and share a block, whose gradients take the memory as long as its weights.
-
-    Args:
-        state, action: numbers of elements of a state and of an action.
     """
     together = min(flow.vectors or batch, batch)
     total = 0
@@ -141,22 +132,12 @@ def ddpg_cycles(flow: FixarDataflow, state: int, action: int, batch: int) -> int
 
 
 def samples_per_s(flow: FixarDataflow, state: int, action: int, batch: int) -> float:
-    """Return the samples per second of DDPG updates at FIX's clock frequency; only matrix products take time.
-
-    Args:
-        state, action: numbers of elements of a state and of an action.
-        batch: number of samples of an update.
-    """
+    """Return the samples per second of DDPG updates at FIX's clock frequency; only matrix products take time."""
     return batch * catalogue.device("u50").clock_hz / ddpg_cycles(flow, state, action, batch)
 
 
 def multiply_adds_per_element(flow: FixarDataflow, state: int, action: int, batch: int) -> float:
-    """Return the multiply-adds of an update per element and cycle: at most 1, or 2 with activations of 16 bits.
-
-    Args:
-        state, action: numbers of elements of a state and of an action.
-        batch: number of samples of an update.
-    """
+    """Return the multiply-adds of an update per element and cycle: at most 1, or 2 with activations of 16 bits."""
     done = sum(p.outputs * p.inputs * p.vectors for p in ddpg_products(state, action, batch))
     return done / (ELEMENTS * ddpg_cycles(flow, state, action, batch))
 
@@ -166,7 +147,6 @@ def activation_bytes(flow: FixarDataflow, state: int, batch: int) -> int:
 
     Args:
         state: number of elements of a state.
-        batch: number of samples of an update.
     """
     lines = sum(blocks(size, SIDE) for size in (state, *FIX_HIDDEN))
     together = min(flow.vectors or batch, batch)

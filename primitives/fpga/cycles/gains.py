@@ -20,9 +20,6 @@ def transposed_operands(layers: Sequence[GemmLayer], batch: int) -> list[GemmSha
     """Return the sizes of the products of an update whose first operand, A, is read transposed.
 
     In the backward pass (BW) A holds the weights, in the gradient of the weights (WU) the activations.
-
-    Args:
-        batch: samples of a mini-batch.
     """
     return [*backward_operands(layers, batch), *shapes(layers, "WU", batch)]
 
@@ -32,9 +29,6 @@ def backward_operands(layers: Sequence[GemmLayer], batch: int) -> list[GemmShape
 
     Each product is (inputs x outputs) weights times the gradients of all pixels of the batch. The first layer needs no
     such product.
-
-    Args:
-        batch: samples of a mini-batch.
     """
     return [
         GemmShape(
@@ -48,8 +42,6 @@ def update_stalls(layers: Sequence[GemmLayer], batch: int, *, side: int, dataflo
     """Return the cycles for which one mini-batch update waits because matrices have the plain layout.
 
     Args:
-        batch: samples of a mini-batch.
-        side: P, rows and columns of the array.
         dataflow: "NS", "WS" or "IS" (what stays in the array), in which the stalls of this project's hardware count;
             None: the stalls that PPO states count instead.
     """
@@ -75,7 +67,6 @@ class PublishedThroughput:
         """Return this throughput over the throughput without the optimisation, minus 1.
 
         Args:
-            iteration: hyper-parameters of a PPO iteration.
             saved_cycles: how many more cycles an iteration takes without the optimisation.
         """
         iteration_s = iteration.samples / self.samples_per_s
@@ -93,9 +84,7 @@ def layout_gain(
     """Return the throughput with the blocked layout over that with the plain layout, minus 1 (Fig. 14).
 
     Args:
-        iteration: hyper-parameters of an iteration.
         published: the published throughput, with the blocked layout.
-        side: P, rows and columns of the array.
         dataflow: "NS", "WS" or "IS" (what stays in the array), in which the stalls of this project's hardware count;
             None: the stalls that PPO states count instead.
     """
@@ -107,10 +96,6 @@ def accelerator_layout_gain(layers: Sequence[GemmLayer], iteration: PpoIteration
     """Return the gain of the blocked layout in the time of the accelerator alone, as a ratio minus 1.
 
     It leaves out the host and transfers, so it is an upper bound of the published gains.
-
-    Args:
-        iteration: hyper-parameters of an iteration.
-        side: P, rows and columns of the array.
     """
     stalls = update_stalls(layers, iteration.minibatch, side=side) * iteration.updates
     return stalls / iteration_cycles(layers, iteration, side=side).total
@@ -128,11 +113,8 @@ def balance_gain(
     """Return the throughput with load balancing over that without it, minus 1 (Fig. 15).
 
     Args:
-        policy, value: the layers of the two networks.
-        iteration: hyper-parameters of an iteration.
         published: the published throughput, with load balancing.
         policy_epochs: number of epochs after which the policy's training stops; the value network trains for all.
-        side: P, rows and columns of the array.
     """
     epoch_updates = blocks(iteration.samples, iteration.minibatch)
     saved = {}

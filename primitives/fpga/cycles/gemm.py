@@ -22,20 +22,12 @@ def fill_cycles(*, side: int) -> int:
     """Return the cycles to fill and drain the array, 2 P + 1, which are added to those of streaming the operands.
 
     Consecutive products in the same dataflow overlap, so that a sequence needs these cycles only once.
-
-    Args:
-        side: P, rows and columns of the array.
     """
     return INTEGER.drain_cycles(side) - 1
 
 
 def ppo_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
-    """Return the cycles of a product by PPO's Equation 5: passes x (vectors per pass) + 2 P - 1.
-
-    Args:
-        side: P, rows and columns of the array.
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
-    """
+    """Return the cycles of a product by PPO's Equation 5: passes x (vectors per pass) + 2 P - 1."""
     return passes(shape, dataflow, side) * vectors(shape, dataflow) + 2 * side - 1
 
 
@@ -45,8 +37,6 @@ def difference_terms(
     """Return the cycles of a product on the core beyond PPO's Equation 5, by reason; they add up to the difference.
 
     Args:
-        side: P, rows and columns of the array.
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         halves: whether the operand from the left carries two activations per word.
         block_load: whether stationary blocks are loaded at once.
 
@@ -68,8 +58,6 @@ def core_cycles(
     """Return the cycles of a product on the core, from the first operand in the array to the last sum.
 
     Args:
-        side: P, rows and columns of the array.
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         halves: whether the operand from the left carries two activations per word.
         block_load: whether stationary blocks are loaded at once.
     """
@@ -79,12 +67,7 @@ def core_cycles(
 
 
 def block_load_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
-    """Return the cycles of a product on a core that loads stationary blocks at once.
-
-    Args:
-        side: P, rows and columns of the array.
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
-    """
+    """Return the cycles of a product on a core that loads stationary blocks at once."""
     return core_cycles(shape, side=side, dataflow=dataflow, block_load=True)
 
 
@@ -92,20 +75,5 @@ def best_dataflow(shape: GemmShape, *, side: int) -> str:
     """Return the dataflow with the fewest cycles for a product on the core; among equal ones the first of NS, WS, IS.
 
     In "NS" only sums stay in the array, in "WS" weights, and in "IS" inputs.
-
-    Args:
-        side: P, rows and columns of the array.
     """
     return min(DATAFLOWS, key=lambda dataflow: core_cycles(shape, side=side, dataflow=dataflow))
-
-
-def utilisation(shape: GemmShape, cycles: int, *, side: int) -> float:
-    """Return a product's multiply-adds over those that the array can do in the same cycles, from 0 to 1.
-
-    With two activations of half the width per word it may be up to 2.
-
-    Args:
-        cycles: clock cycles that the product takes.
-        side: P, rows and columns of the array.
-    """
-    return shape.multiply_adds / (cycles * side * side)

@@ -22,10 +22,6 @@ def _idle_turns(shape: GemmShape, side: int) -> int:
 def difference_terms(shape: GemmShape, *, side: int, dataflow: str) -> dict[str, int]:
     """Return the cycles of a float32 product beyond PPO's Equation 5, by reason; they add up to the difference.
 
-    Args:
-        side: P, rows and columns of the array.
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
-
     Returns:
         The cycles for "fill and drain" (of the array), "idle turns" and "short passes". The top of this module
         explains them.
@@ -43,12 +39,7 @@ def difference_terms(shape: GemmShape, *, side: int, dataflow: str) -> dict[str,
 
 
 def core_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
-    """Return the cycles of a float32 product on the core, from the first operand in the array to the last sum.
-
-    Args:
-        side: P, rows and columns of the array.
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
-    """
+    """Return the cycles of a float32 product on the core, from the first operand in the array to the last sum."""
     streamed = vectors(shape, dataflow)
     if dataflow == "NS":
         idle = _idle_turns(shape, side)

@@ -16,12 +16,7 @@ from placerl.primitives.fpga.gemm.plan import GemmShape, blocks, checked_dataflo
 
 
 def ppo_stalls(shape: GemmShape, *, side: int) -> int:
-    """Return the cycles that PPO states for reading A (a x b) transposed: one per P elements.
-
-    Args:
-        shape: sizes of the product A B.
-        side: P, rows and columns of the array.
-    """
+    """Return the cycles that PPO states for reading A (a x b) transposed: one per P elements."""
     return blocks(shape.a * shape.b, side)
 
 
@@ -46,10 +41,5 @@ def _gathers(shape: GemmShape, *, side: int, dataflow: str) -> int:
 
 
 def plain_stalls(shape: GemmShape, *, side: int, dataflow: str) -> int:
-    """Return the stalls of the compute unit while it reads A transposed from the plain layout.
-
-    Args:
-        side: P, rows and columns of the array.
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
-    """
+    """Return the stalls of the compute unit while it reads A transposed from the plain layout."""
     return (_gathers(shape, side=side, dataflow=dataflow) - (dataflow != "IS")) * (side + 1)

@@ -115,7 +115,6 @@ def pipeline_cycles(work: Pass, *, samples: int, interval: int = 1) -> int:
     for every further sample. The longest path counts.
 
     Args:
-        samples: number of samples per pipeline.
         interval: cycles after which the pipeline is offered another sample: DP if pipelines get theirs in turn.
     """
     return max(
@@ -148,10 +147,6 @@ def map_pipeline_cycles(work: Pass, *, samples: int) -> int:
 
     The result is `modelled`, which means that it comes from a formula. n is the number of stages, and T_max the time
     of the slowest one.
-
-    Args:
-        work: the stages of the pass.
-        samples: PI, samples per pipeline.
     """
     slowest = max(max(times, default=0) for times in stage_cycles(work).values())
     return (samples + stage_count(work) - 1) * slowest
@@ -162,10 +157,6 @@ def map_update_cycles(work: Pass, *, pipelines: int) -> int:
 
     It is the sum over the trained layers of DP size(W) / lanes; the lanes are MAP's r_WU f. The result is `modelled`,
     which means that it comes from a formula.
-
-    Args:
-        work: the stages of the pass.
-        pipelines: DP, number of pipelines.
     """
     return sum(pipelines * layer.words for layer in work.trained_layers)
 
@@ -174,11 +165,6 @@ def map_cycles(work: Pass, *, samples: int, pipelines: int) -> int:
     """Return T_learner = T_pipeline + T_WU, the cycles of one pass by MAP's formula (VI-A2).
 
     The result is `modelled`, which means that it comes from a formula.
-
-    Args:
-        work: the stages of the pass.
-        samples: PI, samples per pipeline.
-        pipelines: DP, number of pipelines.
     """
     return map_pipeline_cycles(work, samples=samples) + map_update_cycles(work, pipelines=pipelines)
 
@@ -187,9 +173,6 @@ def difference_terms(work: Pass, *, samples: int, pipelines: int, adam_latency: 
     """Return the cycles of the hardware (RTL) beyond MAP's formula, by reason; they add up to the difference.
 
     Args:
-        work: the stages of the pass.
-        samples: PI, samples per pipeline.
-        pipelines: DP, number of pipelines.
         adam_latency: cycles from the last word of sums to the last new weight.
 
     Returns:

@@ -65,11 +65,6 @@ def update_cycles(
     """Return the cycles of one mini-batch update on a compute unit, with the best dataflow for each process.
 
     The processes are the forward pass (FW), the backward pass (BW) and the gradients of the weights (WU).
-
-    Args:
-        batch: samples of the mini-batch.
-        side: P, rows and columns of the array.
-        product_cycles: returns the cycles of one product.
     """
     chosen = best_dataflows(layers, batch, side=side, product_cycles=product_cycles)
     return sum(
@@ -85,7 +80,6 @@ def pair_update_cycles(layers: Sequence[GemmLayer], batch: int, *, side: int) ->
 
     Args:
         batch: samples that each unit processes: the mini-batch, or half of it if both units share the update.
-        side: P, rows and columns of the array.
     """
     gradients = shapes(layers, "WU", batch)
     products = sum(len(shapes(layers, process, batch)) for process in PROCESSES)
@@ -108,10 +102,7 @@ def training_cycles(
     """Return the cycles until a policy and a value network have done their updates on two compute units.
 
     Args:
-        policy, value: the layers of the two networks.
         policy_updates, value_updates: number of mini-batch updates of each.
-        minibatch: number of samples.
-        side: P, rows and columns of the arrays.
         balanced: whether the rest of the longer training runs on both units, each with half of every mini-batch.
         pair: whether the cycles are those of `fpga.pair.load_balancing.UnitPair`; otherwise those of Equation 5.
     """

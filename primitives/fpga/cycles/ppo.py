@@ -45,7 +45,6 @@ def shapes(layers: Sequence[GemmLayer], process: str, batch: int) -> list[GemmSh
     """Return the sizes of the matrix products of one process of a training step (Equation 6).
 
     Args:
-        layers: the layers of the network, inputs first.
         process: "FW" (forward), "BW" (backward, last layer first, without the first layer) or "WU"
             (gradients of the weights).
 
@@ -75,9 +74,6 @@ def process_cycles(
 
     Args:
         process: "FW" (forward), "BW" (backward) or "WU" (gradients of the weights).
-        side: P, rows and columns of the array.
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
-        product_cycles: returns the cycles of one product.
     """
     return sum(product_cycles(s, side=side, dataflow=dataflow) for s in shapes(layers, process, batch))
 
@@ -95,9 +91,7 @@ def best_dataflows(
     All layers of a process have the same dataflow (PPO 4).
 
     Args:
-        side: P, rows and columns of the array.
         processes: "FW" (forward), "BW" (backward) and "WU" (gradients of the weights), or some of them.
-        product_cycles: returns the cycles of one product.
     """
     return {
         process: min(
@@ -138,11 +132,8 @@ def iteration_cycles(
     """Return the cycles of one PPO iteration on one compute unit.
 
     Args:
-        iteration: hyper-parameters of the iteration.
-        side: P, rows and columns of the array.
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs); None: the best
             choice for each process.
-        product_cycles: returns the cycles of one product.
     """
 
     def cycles(process: str, batch: int) -> int:
@@ -184,11 +175,6 @@ def dataflow_gain(
     """Return how much faster an iteration is with the best dataflows than with NS for everything.
 
     The gain is never negative, because NS (only sums stay in the array) is one of the dataflows to choose from.
-
-    Args:
-        iteration: hyper-parameters of the iteration.
-        side: P, rows and columns of the array.
-        product_cycles: returns the cycles of one product.
     """
     fixed = iteration_cycles(layers, iteration, side=side, dataflow="NS", product_cycles=product_cycles)
     best = iteration_cycles(layers, iteration, side=side, product_cycles=product_cycles)

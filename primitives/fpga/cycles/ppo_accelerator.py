@@ -22,24 +22,14 @@ WAITS = {
 
 
 def occupied_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
-    """Return the cycles from a product's first operand in the array until the array is empty.
-
-    Args:
-        side: P, rows and columns of the array.
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
-    """
+    """Return the cycles from a product's first operand in the array until the array is empty."""
     # The array counts as empty after a column's total, also in NS, where there is none.
     total = FLOAT32.total_cycles if dataflow == "NS" else 0
     return gemm_float32.core_cycles(shape, side=side, dataflow=dataflow) + total + 1
 
 
 def rows(step: LayerStep, *, side: int) -> int:
-    """Return the rows of P words that a step moves.
-
-    Args:
-        step: the step.
-        side: P.
-    """
+    """Return the rows of P words that a step moves."""
     return step.row_blocks * step.column_blocks * side
 
 
@@ -47,8 +37,6 @@ def step_cycles(step: LayerStep, program: NetworkProgram, activation: str = "tan
     """Return the cycles of a step.
 
     Args:
-        step: a step of the program.
-        program: the network's program.
         activation: "tanh" or "relu".
     """
     side = program.side
@@ -61,7 +49,6 @@ def run_cycles(steps: Sequence[LayerStep], program: NetworkProgram, activation: 
 
     Args:
         steps: steps of the program, such as `program.forward`.
-        program: the network's program.
         activation: "tanh" or "relu".
     """
     return sum(step_cycles(step, program, activation) for step in steps)
@@ -71,7 +58,6 @@ def update_rows(program: NetworkProgram, activation: str = "tanh") -> int:
     """Return the cycles for which a network's updates of one mini-batch hold Adam.
 
     Args:
-        program: the network's program.
         activation: "tanh" or "relu".
     """
     wait = WAITS[activation]["UPDATE"] + 1

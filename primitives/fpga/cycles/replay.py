@@ -27,22 +27,10 @@ SETTLING_CYCLES = 2
 """Cycles after a batch until the sum over the banks is current; a host that reads it waits for them."""
 
 
-def map_sample_cycles(batch_size: int, *, fanout: int, banks: int = 1) -> float:
-    """Return the cycles of a batch of samples by MAP's formula (VI-A2), B / S x F.
-
-    Args:
-        batch_size: B, number of samples.
-        fanout: F, children of a node.
-        banks: S, number of sub-trees, each with its own pipeline.
-    """
-    return batch_size / banks * fanout
-
-
 def map_update_cycles(batch_size: int, *, banks: int = 1) -> float:
     """Return the cycles of a batch of priority updates by MAP's formula (VI-A2), B / S.
 
     Args:
-        batch_size: B, number of updates.
         banks: S, number of sub-trees, each with its own pipeline.
     """
     return batch_size / banks
@@ -65,7 +53,6 @@ def level_timing(*, fanout: int, narrow: bool, samples: bool) -> LevelTiming:
     """Return the timing of a level.
 
     Args:
-        fanout: children of a node, K.
         narrow: whether a level reads one child of a sample's node per cycle; otherwise it reads all in one.
         samples: whether the requests are samples; otherwise they name their leaf.
     """
@@ -82,8 +69,6 @@ def fill_cycles(*, levels: int, timing: LevelTiming, banks: int = 1) -> int:
     A batch lasts from the first request offered to the last response.
 
     Args:
-        levels: levels of a bank's tree.
-        timing: of each level.
         banks: S; with more than 1 there is a crossbar.
     """
     crossbar = CROSSBAR_CYCLES if banks > 1 else 0
@@ -91,28 +76,8 @@ def fill_cycles(*, levels: int, timing: LevelTiming, banks: int = 1) -> int:
 
 
 def pipeline_cycles(batch_size: int, *, levels: int, timing: LevelTiming) -> int:
-    """Return the exact cycles of a batch on one pipeline, if all its requests have the same timing.
-
-    Args:
-        batch_size: number of requests.
-        levels: levels of the tree.
-        timing: of each level.
-    """
+    """Return the exact cycles of a batch on one pipeline, if all its requests have the same timing."""
     return batch_size * timing.interval + fill_cycles(levels=levels, timing=timing)
-
-
-def banked_cycles_at_least(loads: list[int], *, levels: int, timing: LevelTiming) -> int:
-    """Return the fewest cycles in which several banks can process a batch.
-
-    A bank is a sub-tree with its own pipeline. The batch takes longer if a request waits for a busy bank and delays
-    the requests behind it.
-
-    Args:
-        loads: number of requests for each bank.
-        levels: levels of a bank's tree.
-        timing: of each level.
-    """
-    return max(loads) * timing.interval + fill_cycles(levels=levels, timing=timing, banks=len(loads))
 
 
 def difference_terms(
@@ -125,8 +90,6 @@ def difference_terms(
     Args:
         simulated: cycles of the batch in a simulation.
         loads: number of requests for each bank; one number for a single pipeline.
-        levels: levels of a bank's tree.
-        timing: of each level.
         phase_changed: whether the batch before it wrote and this one reads, or the reverse; ignored for a single
             pipeline.
 

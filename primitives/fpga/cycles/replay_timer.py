@@ -22,8 +22,6 @@ class ReplayTimer:
 
     Args:
         banks: S, sub-trees with a pipeline each, 1 to 64. Each has a lane, which is an input for requests.
-        levels: levels of each sub-tree.
-        fanout: children of a node, K.
     """
 
     def __init__(self, banks: int, levels: int, fanout: int) -> None:

@@ -22,7 +22,6 @@ class SimulatedProducts:
     A product that streams more vectors than a command counts takes several commands, whose cycles add up.
 
     Args:
-        side: P, rows and columns of the array.
         block_load: whether stationary blocks are loaded at once.
         layout: layout of A's memory: `blocked`, which always answers, or `plain`, which stalls for columns.
     """
@@ -38,7 +37,6 @@ class SimulatedProducts:
 
         Args:
             side: P, rows and columns of the array; must be the unit's.
-            dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
 
         Raises:
             ValueError: `side` differs from the unit's.
@@ -49,11 +47,7 @@ class SimulatedProducts:
         return self._of(shape, dataflow)[0]
 
     def stalls(self, shape: GemmShape, dataflow: str) -> int:
-        """Return how many of a product's cycles are stalls, in which A was requested and not ready.
-
-        Args:
-            dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
-        """
+        """Return how many of a product's cycles are stalls, in which A was requested and not ready."""
         return self._of(shape, dataflow)[1]
 
     def prepare(self, products: Iterable[Product]) -> None:

@@ -24,7 +24,6 @@ class GemmUnit:
     run one after another.
 
     Args:
-        side: P, rows and columns of the array.
         memory_blocks: P x P blocks in the memory of each operand and of the product.
         accumulator_depth: most vectors that may stream past a stationary block.
     """
@@ -121,19 +120,13 @@ def sequence_cycles(words: int, latency: int) -> int:
     """Return the simulated cycles that a stream or reduction unit takes for a tensor.
 
     Args:
-        words: memory words of the tensor.
         latency: cycles from the unit's last input to its last result.
     """
     return int(stream_sequencer.BLOCK([], [words, latency]))
 
 
 def pass_cycles(work: Pass, *, samples: int, update: int) -> int:
-    """Return the simulated cycles of a pass, in which a learner pipeline processes a batch and updates the weights.
-
-    Args:
-        samples: samples per pipeline.
-        update: cycles of the update.
-    """
+    """Return the simulated cycles of a pass, in which a learner pipeline processes a batch and updates the weights."""
     from placerl.primitives.fpga.learner_pipeline.timer import command_fields, topology_of
 
     expected = map_cycles(work, samples=samples, pipelines=1) + update

@@ -67,9 +67,7 @@ def replay_design(
     `fanout` children of a node.
 
     Args:
-        batch: number of requests in a batch.
         capacity: number of leaves, which is the number of transitions that the replay holds.
-        fanout: children of a node.
         device: the FPGA, of which one die is used.
         priority_bits: width of a sum.
     """

@@ -77,8 +77,6 @@ def array_dsps(side: int, units: int, datapath: Datapath) -> int:
     """Return the DSPs of the arrays, of weight updates and of Hadamard products in all units (PPO 4).
 
     Args:
-        side: P, rows and columns of an array.
-        units: number of compute units.
         datapath: DSPs of an element and of a lane.
     """
     return units * (side * side * datapath.dsps + 2 * side * datapath.update_dsps)
@@ -90,10 +88,7 @@ def blocked_block_rams(words: int, side: int, width: int, device: FpgaDevice) ->
     The memory has P x P banks, and each takes a whole number of halves of a block RAM.
 
     Args:
-        words: words that the memory stores.
         side: P, rows and columns of banks.
-        width: bits of a word.
-        device: the FPGA.
     """
     half_bits = device.block_ram_bits // 2
     halves = max(1, blocks(blocks(words, side * side) * width, half_bits))
@@ -106,13 +101,6 @@ def unit_block_rams(
     """Return the number of block RAMs of one compute unit that has all its data on the chip.
 
     The data are the weights, the activations a, the products z, and the gradients d.
-
-    Args:
-        layers: the layers of the unit's network.
-        batch: samples of a mini-batch.
-        side: P, rows and columns of the array.
-        width: bits of a word.
-        device: the FPGA.
     """
     weights = sum(layer.weights for layer in layers)
     results = batch * sum(layer.outputs * layer.out_size[0] * layer.out_size[1] for layer in layers)
@@ -135,8 +123,6 @@ def ppo_designs(
     """Return a design for every size of array: first those that fit the device, the fastest first.
 
     Args:
-        iteration: hyper-parameters of a PPO iteration.
-        device: the FPGA.
         units: number of compute units, one per separately trained network.
         datapath: width of a word, and DSPs of an element.
         sides: values of P, rows and columns of the array.

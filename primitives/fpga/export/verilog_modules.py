@@ -36,7 +36,6 @@ def instance_counts(text: str, *, within: str = "") -> Counter[str]:
     """Return how often each module without parameters is instantiated in the text, by its name.
 
     Args:
-        text: the Verilog.
         within: count only in the module with this name.
     """
     bodies = {module.group(1): module.group(2) for module in _MODULE.finditer(text)}

@@ -34,7 +34,6 @@ class Fixar(wiring.Component):
     It must be given its weights by `load` first, and again after a reset; this also clears the sums of gradients.
 
     Args:
-        seed: of the exploration noise.
         datapath: whether there are cores, memories and Adam; without them, commands take the same cycles.
 
     Ports:

@@ -51,7 +51,6 @@ def corrections(learning_rate: float, step: int, epsilon: float = 1e-8) -> tuple
     """Return the integers `rate` and `epsilon` of an update.
 
     Args:
-        learning_rate: Adam's step size.
         step: number of the update, from 1.
         epsilon: Adam's; at least one unit of the root, 2^-24, is used.
 

@@ -21,7 +21,6 @@ class AdderTree(wiring.Component):
     """Adds several numbers, with a register after each level of adders.
 
     Args:
-        terms: how many numbers are added.
         width: bits of a number and of the sum.
 
     Ports:
@@ -45,11 +44,7 @@ class AdderTree(wiring.Component):
 
 
 def sum_latency(side: int) -> int:
-    """Return the cycles from the operands at a core's ports to its accumulated sums.
-
-    Args:
-        side: P, rows and columns of the core.
-    """
+    """Return the cycles from the operands at a core's ports to its accumulated sums."""
     return PRODUCT_LATENCY + ceil_log2(side) + 1
 
 

@@ -17,7 +17,6 @@ def step_cycles(shape: FixarShape, batch: int, *, halves: bool) -> dict[str, int
 
     Args:
         batch: B; with `halves` an even number.
-        halves: whether activations have 16 bits.
 
     Returns:
         "products": cycles in which the cores get a block; "drains": until a pass's last results are stored; "samples":
@@ -40,7 +39,6 @@ def forward_cycles(shape: FixarShape, batch: int, *, halves: bool) -> int:
 
     Args:
         batch: B; with `halves` an even number.
-        halves: whether activations have 16 bits.
     """
     samples = SAMPLES if halves else 1
     passes = [
@@ -73,8 +71,6 @@ def samples_per_s(shape: FixarShape, batch: int, clock_hz: float, *, halves: boo
     """Return the samples per second of training steps (FIX: inferences per second, IPS).
 
     Args:
-        batch: B.
         clock_hz: the clock frequency in Hz.
-        halves: whether activations have 16 bits.
     """
     return batch * clock_hz / sum(step_cycles(shape, batch, halves=halves).values())

@@ -92,11 +92,7 @@ def pass_layout(shape: FixarShape) -> data.StructLayout:
 
 
 def pass_latency(side: int) -> int:
-    """Return the cycles from a pass's last block to the end of its last write.
-
-    Args:
-        side: P, rows and columns of a core.
-    """
+    """Return the cycles from a pass's last block to the end of its last write."""
     return sum_latency(side) + 4
 
 

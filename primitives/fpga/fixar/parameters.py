@@ -28,11 +28,7 @@ UPDATE_LATENCY = STEP_LATENCY + 4
 
 
 def state_word(side: int) -> data.StructLayout:
-    """Return the layout of what the accelerator knows of P weights, raw values.
-
-    Args:
-        side: P.
-    """
+    """Return the layout of what the accelerator knows of P weights, raw values."""
     return data.StructLayout(
         {
             "weights": data.ArrayLayout(signed(WORD_BITS), side),
@@ -45,9 +41,6 @@ def state_word(side: int) -> data.StructLayout:
 
 class WordCounter(wiring.Component):
     """Gives the words of an update, one per cycle, and says how long the update goes on.
-
-    Args:
-        words: number of words in the memory.
 
     Ports:
         update: In(1), first, last: In: an update of these words begins. busy: Out(1), until its last word is written.

@@ -29,9 +29,6 @@ OPERAND_BITS = WORD_BITS + 2
 class FixarScalarUnit(wiring.Component):
     """Computes a `ScalarFunction` of each sample of a group, and of each element of its action.
 
-    Args:
-        seed: of the exploration noise.
-
     Ports:
         start: In(1), function: In, count: In: elements; both constant until `done`. samples: In(1), of a group: two.
         done: Out(1).

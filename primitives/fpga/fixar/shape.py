@@ -35,10 +35,6 @@ LEAST_SHIFT, MOST_SHIFT = 2, 16  # with which 1 and the largest activation fit a
 def groups_of(batch: int, *, halves: bool) -> int:
     """Return the groups of samples in a batch: of one sample, or with 16-bit activations of two.
 
-    Args:
-        batch: B.
-        halves: whether activations have 16 bits.
-
     Raises:
         ValueError: the batch is empty, or its last group is not full.
     """
@@ -184,7 +180,6 @@ def benchmark(name: str, side: int = 16) -> FixarShape:
 
     Args:
         name: "halfcheetah", "hopper" or "swimmer".
-        side: P, rows and columns of a core.
     """
     sizes = {key.lower(): value for key, value in FIX_BENCHMARKS.items()}
     if name not in sizes:

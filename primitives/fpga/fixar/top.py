@@ -75,9 +75,6 @@ REGISTERS = RegisterMap(
 class FixarAccelerator(wiring.Component):
     """`accelerator.Fixar` with registers and AXI streams, to be put next to a host's link.
 
-    Args:
-        seed: of the exploration noise.
-
     Ports:
         s_axil: the registers, `REGISTERS`. control.start begins the command once the one before it has ended.
         s_axis_samples: lines of P words, as `accelerator.Fixar` reads them; a packet for each command. One with fewer

@@ -148,7 +148,6 @@ def near_zero(name: str, x: Array) -> Array:
 
     Args:
         name: name of the function: "tanh", "expm1" or "log1p".
-        x: the operands.
     """
     one = 1 << _NEAR_ZERO.fraction_bits
     fixed = _NEAR_ZERO.from_float(golden.flushed(x)).raw.astype(np.int64)

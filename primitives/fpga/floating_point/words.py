@@ -19,7 +19,6 @@ class Operator(wiring.Component):
     """A pipelined operator, which takes operands and gives a result in every cycle, `latency` cycles later.
 
     Args:
-        count: number of operands.
         operand, result: Amaranth shapes of an operand and of the result; by default words of 32 bits.
 
     Ports:
@@ -47,8 +46,6 @@ def registered(m: Module, value: Value, shape: object = None, name: str = "stage
     """Return `value` delayed by one cycle, in a register that is added to `m`.
 
     Args:
-        m: the module to which the register is added.
-        value: the value to delay.
         shape: Amaranth shape of the register; None: that of `value`.
         name: name of the register.
     """
@@ -87,7 +84,6 @@ def packed(m: Module, sign: Value | None, exponent: Value, bits: Value, zero: Va
     """Return a binary32 word that holds a number, rounded to nearest, ties to even.
 
     Args:
-        m: the module to which the hardware is added.
         sign: None for a number that is never negative.
         exponent: biased exponent, signed, of the top bit of `bits`.
         bits: the significand, its top bit 1, with 2 or more bits behind the first 24; the lowest is sticky, that is,

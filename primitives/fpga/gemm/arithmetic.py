@@ -42,11 +42,7 @@ class Arithmetic:
         return self.total_cycles + 2 if self.total_cycles else 1
 
     def drain_cycles(self, side: int) -> int:
-        """Return the cycles from the last operand that enters the array to the last total at its edge.
-
-        Args:
-            side: P, rows and columns of the array.
-        """
+        """Return the cycles from the last operand that enters the array to the last total at its edge."""
         return (side - 1) * (self.row_cycles + 1) + self.sum_cycles + self.total_cycles
 
 

@@ -18,7 +18,6 @@ class ColumnAccumulator(wiring.Component):
     There is no latency: a total is ready together with its last partial sum, as the memory is read a cycle earlier.
 
     Args:
-        width: bits of a sum.
         depth: most sums in a pass.
         lanes: numbers in a sum; 2 with FIX's configurable datapath, which multiplies two activations at once.
 

@@ -78,7 +78,6 @@ class GemmController(wiring.Component):
     A command may follow the previous one without an idle cycle.
 
     Args:
-        side: P, rows and columns of the array.
         block_load: whether a stationary block is loaded at once. Then the request for the stationary operand names a
             block, in the first cycle of its pass.
         arithmetic: how many blocks a pass of NS works on in turn, and how short a stationary pass may be. With more

@@ -32,8 +32,6 @@ class GemmCore(wiring.Component):
 
     Args:
         side: P, rows and columns of the array, 2 or more.
-        width: bits of an operand.
-        accumulator_width: bits of a sum.
         accumulator_depth: most vectors that a stationary command may stream (c of WS, a of IS).
         configurable: whether the elements have FIX's configurable datapath, which can multiply two activations of
             half the width at once. Then every sum has two lanes, otherwise one.

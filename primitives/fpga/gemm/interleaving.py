@@ -12,11 +12,9 @@ class InterleavedBlocks:
     may have fewer. In a stationary dataflow a pass has one block.
 
     Args:
-        m: the controller's module.
         count: number of blocks of a pass, 2 or more.
         outer, inner: the loop counters, at the first block of the pass.
         outer_blocks, inner_blocks: the numbers of turns of the loops.
-        stationary: whether the dataflow is stationary.
         active: whether a vector is requested, or would be if there were another block.
 
     Attributes:

@@ -29,7 +29,6 @@ class _MatrixBuffer(wiring.Component):
 
     Args:
         side: P, 2 or more.
-        width: bits of an element.
         blocks: number of P x P blocks that fit.
 
     Ports:
@@ -72,7 +71,6 @@ def select_vector(m: Module, request: Any, words: Sequence[Sequence[Any]], vecto
     """Drive `vector` with the row or column that `request` named one cycle ago.
 
     Args:
-        m: the module to which the statements are added.
         request: a `VectorRequest`, of which the axis and the offset are used.
         words: the P x P words that the banks give in this cycle, row by row.
         vector: the P words to drive.
@@ -93,7 +91,6 @@ class BlockedBuffer(_MatrixBuffer):
 
     Args:
         side: P, 2 or more.
-        width: bits of an element.
         blocks: number of P x P blocks that fit.
 
     Ports:
@@ -127,7 +124,6 @@ class PlainBuffer(_MatrixBuffer):
 
     Args:
         side: P, 2 or more.
-        width: bits of an element.
         blocks: number of P x P blocks that fit.
 
     Ports:

@@ -48,8 +48,6 @@ def word_shape(shape: GemmShape, dataflow: str, halves: bool) -> GemmShape:
     """Return the product's sizes in words.
 
     Args:
-        shape: the product's sizes in numbers.
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         halves: whether a word holds two activations of half its width. These are neighbours along c in "WS" and along
             a otherwise, so that this size is halved, rounded up.
     """
@@ -66,7 +64,6 @@ def vectors(words: GemmShape, dataflow: str) -> int:
 
     Args:
         words: the product's sizes in words, as `word_shape` returns them.
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
     """
     return {"NS": words.b, "WS": words.c, "IS": words.a}[dataflow]
 
@@ -77,7 +74,6 @@ def passes(words: GemmShape, dataflow: str, side: int) -> int:
     Args:
         words: the product's sizes in words, as `word_shape` returns them.
         dataflow: "NS" (sums stay), "WS" (weights) or "IS" (inputs).
-        side: P, rows and columns of the array.
     """
     stays = {"NS": (words.a, words.c), "WS": (words.a, words.b), "IS": (words.c, words.b)}[
         checked_dataflow(dataflow)
@@ -90,8 +86,6 @@ def command_fields(words: GemmShape, *, side: int, dataflow: str, halves: bool =
 
     Args:
         words: the product's sizes in words, as `word_shape` returns them.
-        side: P, rows and columns of the array.
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         halves: whether a word holds two activations of half its width.
 
     Raises:
@@ -116,7 +110,6 @@ def streamed_parts(words: GemmShape, dataflow: str) -> list[GemmShape]:
 
     Args:
         words: the product's sizes in words, as `word_shape` returns them.
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
     """
     name = {"NS": "b", "WS": "c", "IS": "a"}[checked_dataflow(dataflow)]
     count = vectors(words, dataflow)
@@ -129,7 +122,6 @@ def check_streamed(words: GemmShape, dataflow: str, accumulator_depth: int) -> N
 
     Args:
         words: the product's sizes in words, as `word_shape` returns them.
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
         accumulator_depth: the accumulators' places; "NS" needs none.
     """
     streamed = vectors(words, dataflow)
@@ -170,7 +162,6 @@ def packed(matrix: Integers, axis: int, width: int) -> Integers:
     Args:
         matrix: signed integers of width / 2 bits.
         axis: the axis whose size is halved.
-        width: bits of a word.
     """
     matrix = np.moveaxis(matrix, axis, 0)
     if len(matrix) % 2:
@@ -221,9 +212,6 @@ class GemmPlan:
 
         Args:
             a, b: matrices of integers, (M, K) and (K, N).
-            side: P, rows and columns of the array.
-            dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
-            width: bits of a word.
             halves: whether a word holds two numbers of half the width, of B in "WS" and of A otherwise.
 
         Raises:

@@ -114,8 +114,6 @@ class ProcessingElement(wiring.Component):
     from above takes one cycle. There is no handshake: `control_in` marks the cycles in which the operands are valid.
 
     Args:
-        width: bits of an operand.
-        accumulator_width: bits of a sum.
         configurable: whether the left operand may hold two numbers (`ConfigurableMultiplier`); then there are two
             lanes of sums, otherwise one.
         block_load: whether weights come from the element's own memory instead of from above.

@@ -35,8 +35,6 @@ class SystolicArray(wiring.Component):
 
     Args:
         side: P, 2 or more.
-        width: bits of an operand.
-        accumulator_width: bits of a sum.
         configurable: whether the left operand may hold two numbers of half the width; then every sum has two lanes,
             otherwise one.
         block_load: whether weights come from memories of the elements instead of from above.

@@ -20,7 +20,6 @@ class GemmTimer(wiring.Component):
     """Counts the cycles of products, one after another.
 
     Args:
-        side: P, rows and columns of the array.
         block_load: whether stationary blocks are loaded at once, from memories of the elements; otherwise row by row.
         layout: layout of A's memory: `blocked`, which always answers, or `plain`, which stalls for
             columns (`matrix_buffer`).

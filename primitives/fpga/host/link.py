@@ -1,6 +1,6 @@
 """A model of a link, or of DDR memory, between a host and a stream port: a latency, and a rate of words.
 
-Golden model: `delivery_cycle`. For simulation: a real link has its own hardware.
+For simulation: a real link has its own hardware.
 """
 
 from fractions import Fraction
@@ -13,19 +13,6 @@ from amaranth.lib.wiring import In, Out
 from placerl.primitives.fpga.export.ram import Ram
 
 
-def delivery_cycle(word: int, latency_cycles: int, words_per_cycle: Fraction | int = 1) -> int:
-    """Return the cycle in which a link delivers a word of a burst that is offered from cycle 0 on, without stalls.
-
-    latency + ceil(word / rate). The words of a burst of N take `delivery_cycle(N - 1, ...) + 1` cycles.
-
-    Args:
-        word: position of the word in the burst, from 0.
-        latency_cycles: from taking a word to delivering it.
-        words_per_cycle: the link's rate, at most 1.
-    """
-    return latency_cycles - (-word // Fraction(words_per_cycle))
-
-
 class StreamLink(wiring.Component):
     """Delivers the words of a stream after a latency, at a limited rate. While the receiver stalls, all words stall.
 
@@ -35,7 +22,6 @@ class StreamLink(wiring.Component):
         inputs (in, stream of `shape`), outputs (out, stream of `shape`).
 
     Args:
-        shape: of a word.
         latency_cycles: from taking a word to delivering it, at least 2.
         words_per_cycle: the rate, above 0 and at most 1; after a pause one word is taken at once.
     """

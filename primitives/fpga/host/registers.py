@@ -38,9 +38,6 @@ class RegisterFile(wiring.Component):
             "rw": Out, the value. "pulse": Out, 1 in the cycle after a write for the bits that were written as 1.
             "ro": In, the value that a read gives; it is taken in the cycle of the read address.
             "w1c": In, the flags to set in this cycle; setting wins over clearing. `NAME_flags` (out): the flags.
-
-    Args:
-        register_map: the registers.
     """
 
     def __init__(self, register_map: RegisterMap) -> None:

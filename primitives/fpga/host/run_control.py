@@ -45,12 +45,7 @@ class RunControl(wiring.Component):
 
 
 def run_control(m: Module, registers: Any) -> Any:
-    """Add a `RunControl` that is connected to the `COMMON` registers of a design, and return it.
-
-    Args:
-        m: module of the design.
-        registers: its `RegisterFile`.
-    """
+    """Add a `RunControl` that is connected to the `COMMON` registers of a design, and return it."""
     m.submodules.run_control = control = RunControl()
     m.d.comb += [
         control.start.eq(registers.control.start),

@@ -24,7 +24,6 @@ def stored(m: Module, total: Value, shift: int = FORMAT.fraction_bits) -> Value:
     """Return an exact sum of products in the learner's fixed-point format, rounded (ties upwards) and saturated.
 
     Args:
-        m: the module to which the hardware is added.
         total: the sum, signed, with `shift` more bits after the point than the format has.
         shift: these bits; by default as many as the format's, as a product of two of its numbers has.
     """
@@ -63,7 +62,6 @@ class Issue:
     a gap. The last word waits until the place of the result is free.
 
     Args:
-        m: module of the unit.
         outer, inner: numbers of turns of the outer and of the inner loop, as integers or hardware values.
         start: whether an item is offered.
         may_end: whether the last word may be read.
@@ -98,7 +96,6 @@ class Control:
     """Controls when a unit takes a sample, reads its words and delivers the result, with or without a datapath.
 
     Args:
-        m: module of the unit.
         inputs: streams that are taken together.
         result: stream that is delivered one cycle after the last word was read; None if the unit keeps its result.
         outer, inner: numbers of turns of the two loops over a sample's words (`Issue`).

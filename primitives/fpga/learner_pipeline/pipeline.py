@@ -28,7 +28,6 @@ class LearnerPipeline(wiring.Component):
 
     Args:
         layers: layers from the input on; each layer's outputs are the next one's inputs.
-        pipelines: DP, number of pipelines.
         samples: PI, samples per pipeline and batch: the batch has DP x PI.
 
     Ports:

@@ -159,7 +159,6 @@ class PolicyForward(wiring.Component):
     """The actor's last layer: computes the action, and joins it to the state, for the critic.
 
     Args:
-        layer: the layer.
         states: numbers of a state.
 
     Ports:

@@ -61,7 +61,6 @@ class Stages:
         """Add the units to `m`, and connect them with FIFOs.
 
         Args:
-            m: module of the whole design.
             x: samples of the first layer.
             y: the loss's targets, or samples of the first target layer.
             p: number of the pipeline, which is a part of the submodules' names.
@@ -110,7 +109,6 @@ def join(m: Module, name: str, source: stream.Interface, sinks: Sequence[_Sink])
     """Add a FIFO before each sink of a stream; a sample enters all of them at once.
 
     Args:
-        m: module of the whole design.
         name: beginning of the names of the FIFOs, which are submodules.
         source: the stream.
         sinks: streams that get every sample, each with the capacity of its FIFO.

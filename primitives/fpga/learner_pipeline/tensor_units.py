@@ -285,7 +285,6 @@ class KeptResult:
     Each number is kept from the cycle in which it is computed. All are put on `payload` together when the sample ends.
 
     Args:
-        m: module of the unit.
         payload: the result's numbers.
         ends: the last number is computed in this cycle.
     """
@@ -301,7 +300,6 @@ class KeptResult:
         """Take a number of the result in one cycle, and keep it until the sample ends.
 
         Args:
-            m: module of the unit.
             at: position of the number in the result.
             value: the number.
             now: 1 in the cycle in which `value` is valid.

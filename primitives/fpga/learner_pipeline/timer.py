@@ -100,7 +100,6 @@ def command_fields(work: Pass, *, samples: int, update: int) -> dict[str, object
     """Return the fields of a `PipelineTimer`'s command for a pass, which `command_layout` describes.
 
     Args:
-        samples: samples per pipeline.
         update: cycles from the start of the update to its last weight.
     """
     stages = {name: times for name, times in stage_cycles(work).items() if times and name != "loss"}

@@ -119,8 +119,6 @@ class UpdateUnit(wiring.Component):
     new weights. It keeps the weights and Adam's moments in float32.
 
     Args:
-        layer: the layer.
-        pipelines: number of pipelines.
         batch_size: samples of a batch, in all pipelines; None: 1 / B is a port, and the unit also keeps the layer's
             weights in a target network, and gives its weights to a reader.
 

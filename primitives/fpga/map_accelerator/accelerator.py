@@ -41,13 +41,10 @@ def transition(settings: AcceleratorSettings) -> data.StructLayout:
 class MapAccelerator(wiring.Component):
     """Trains a Q network, or DDPG's actor and critic, on its own, between a host's writes to `registers.REGISTERS`.
 
-    After a reset it clears its sum tree in `timer.clear_cycles`. Meanwhile it takes at most one transition, or two with
-    several banks. A run that starts then ends without a step; with several banks, once a transition was taken, it waits
-    for the cleared tree, then takes its steps. The host must send all weights again; Adam's moments and the sums of
-    gradients then become 0, too. Runs are then as after the configuration of the device.
-
-    Args:
-        settings: sizes.
+    After a reset it clears its sum tree, a leaf of a bank per cycle. Meanwhile it takes at most one transition, or
+    two with several banks. A run that starts then ends without a step; with several banks, once a transition was
+    taken, it waits for the cleared tree, then takes its steps. The host must send all weights again; Adam's moments
+    and the sums of gradients then become 0, too. Runs are then as after the configuration of the device.
 
     Ports:
         s_axil: In(AxiLite): the registers. A run starts with `control.start`, if a transition is stored, and after the

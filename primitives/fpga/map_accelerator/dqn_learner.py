@@ -37,9 +37,6 @@ def _gradient(inputs: int, outputs: int, lanes: int) -> GradientUnit:
 class DqnLearner(wiring.Component):
     """Trains a Q network on one batch after another, a sample of which goes to each pipeline in turn.
 
-    Args:
-        settings: sizes.
-
     Ports:
         begin: In(1), a batch begins. finished: Out(1), all new weights of the batch are written.
         samples_per_pipeline: In, PI; scalars: In(Scalars); huber, copy, moves: In(1): Huber's loss, and the target

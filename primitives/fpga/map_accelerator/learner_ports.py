@@ -55,7 +55,6 @@ def deal(m: Module, learner: Any, inputs: list[Any], queues: list[Any]) -> None:
     """Give samples to the pipelines in turn, and take their TD errors in the same turn.
 
     Args:
-        m: module of the learner.
         learner: the learner, with `begin`, `samples` and `tds`.
         inputs: the samples of each pipeline.
         queues: FIFOs with the TD errors of each pipeline.

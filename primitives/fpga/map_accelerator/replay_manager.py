@@ -52,10 +52,7 @@ class ReplayManager(wiring.Component):
     batch; so all samples leave the tree before the first priority is updated. The paths of the samples are kept (MAP
     IV-D4): an update does not search the tree again.
 
-    After a reset the tree is cleared (`timer.clear_cycles`); inserts are taken after that.
-
-    Args:
-        settings: sizes.
+    After a reset the tree is cleared, a leaf of every bank per cycle; inserts are taken after that.
 
     Ports:
         batch: In, B, 1 to `largest_batch`; alpha, beta, epsilon: In(32), float32. All are constant during a step.

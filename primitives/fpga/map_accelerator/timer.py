@@ -20,15 +20,6 @@ RUN_CYCLES = 2
 """Cycles of a run in addition to those of its steps."""
 
 
-def clear_cycles(settings: AcceleratorSettings) -> int:
-    """Return the clock cycles after a reset in which the sum tree is cleared: one for each leaf of a bank.
-
-    Args:
-        settings: sizes.
-    """
-    return settings.capacity // settings.banks
-
-
 def step_cycles(settings: AcceleratorSettings, batch_size: int) -> int:
     """Return the clock cycles of a gradient step; a run of several has `RUN_CYCLES` more.
 

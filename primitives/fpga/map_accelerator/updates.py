@@ -19,14 +19,11 @@ class NetworkUpdates:
     """Update units for the layers of a network, which start when all gradients of a batch are added.
 
     Args:
-        m: module of the learner.
         learner: the learner: of its ports, `copy`, `moves`, `read`, `read_target`, `read_address`, `load_<l>` and
             `read_<l>` are connected.
-        layers: layers of the network.
         first: number of the first layer among those of the learner.
         begin: a batch of this network begins.
         scalars: `Scalars`.
-        samples: samples per pipeline.
         gradients: of each pipeline, the gradient units of all layers.
 
     Attributes:

@@ -18,10 +18,6 @@ from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
 class _Place:
     """Counts through layers, words and lanes.
 
-    Args:
-        m: module to which the counters are added.
-        layers: the layers.
-
     Attributes:
         layer, address, lane: where the next number belongs.
         last_lane, last: it is the last one of its word, or of all weights.
@@ -53,9 +49,6 @@ class _Place:
 
 class WeightLoader(wiring.Component):
     """Writes the numbers of a stream into the weight memories of all layers, of which it needs all.
-
-    Args:
-        layers: the layers.
 
     Ports:
         words: In(axi_stream(32)): float32 numbers. After a packet's end the next number is the first.
@@ -97,9 +90,6 @@ class WeightLoader(wiring.Component):
 
 class WeightReader(wiring.Component):
     """Sends all weights, as a packet of a stream.
-
-    Args:
-        layers: the layers.
 
     Ports:
         start: In(1), starts to send. busy: Out(1), it sends.

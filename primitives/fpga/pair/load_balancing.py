@@ -50,7 +50,6 @@ class OrderedPair(wiring.Component):
     Args:
         units: components with the ports `commands` and `finished`, not yet elaborated; `finished` must hold its
             value until it is taken.
-        side: P, rows and columns of the units' arrays.
         fields: further fields of a command, with their Amaranth shapes.
         ports: further ports.
 
@@ -138,7 +137,6 @@ class UnitPair(OrderedPair):
     """The timers of two compute units that share a weight update, for counting cycles without data.
 
     Args:
-        side: P, rows and columns of the units' arrays.
         block_load: whether stationary blocks are loaded at once.
         layout: layout of A's memory: `blocked`, which always answers, or `plain`, which stalls for columns.
 

@@ -25,7 +25,6 @@ class SimulatedPair:
 
     Args:
         simulated: a simulation of `UnitPair(side=side)`.
-        side: P, rows and columns of the arrays.
     """
 
     def __init__(self, simulated: Simulation, *, side: int):
@@ -36,7 +35,6 @@ class SimulatedPair:
         """Return a unit's commands for one mini-batch update, with the best dataflow for each process.
 
         Args:
-            batch: samples that the unit processes.
             shared: whether the other unit processes another part of the same mini-batch.
 
         Returns:
@@ -85,9 +83,7 @@ class SimulatedPair:
         """Return the simulated cycles until a policy and a value network have done their updates.
 
         Args:
-            policy, value: the layers of the two networks.
             policy_updates, value_updates: number of mini-batch updates of each.
-            minibatch: number of samples.
             balanced: whether the rest of the longer training runs on both units, each with half of every mini-batch.
         """
         found = self.schedule(policy, value, policy_updates, value_updates, minibatch)
@@ -114,9 +110,7 @@ class SimulatedPair:
         The division follows from the simulated cycles of one update of each network.
 
         Args:
-            policy, value: the layers of the two networks.
             policy_updates, value_updates: number of mini-batch updates of each.
-            minibatch: number of samples of a mini-batch.
         """
         of_one = [self.cycles(self.update(layers, minibatch), []) for layers in (policy, value)]
         return schedule(of_one, (policy_updates, value_updates))

@@ -15,7 +15,6 @@ class WeightUpdate(wiring.Component):
 
     Args:
         side: P, numbers in a row.
-        width: bits of a number.
 
     Ports:
         shared: In(1), both units train network 0; constant while rows are in the unit.

@@ -60,9 +60,6 @@ class AcceleratorSizes:
 class PpoAccelerator(wiring.Component):
     """Trains two networks on two compute units, step by step of programs that the host has loaded.
 
-    Args:
-        sizes: the sizes of its memories.
-
     Ports (streams, unless stated otherwise), for network and unit k of 0 and 1:
         program: In: the `step` at `index` of network `network`.
         runs_k: In: a run of steps of network k (`NetworkSequencer`). finished_k: Out: its cycles.

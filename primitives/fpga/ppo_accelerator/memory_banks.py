@@ -15,8 +15,6 @@ def programs_for(network: str, *, side: int, batch: int) -> tuple[NetworkProgram
 
     Args:
         network: "hopper" or "humanoid".
-        side: P, rows and columns of each array.
-        batch: samples that a unit processes.
     """
     layers = PPO_NETWORKS[network.capitalize()]
     sizes = (layers[0].inputs, *(layer.outputs for layer in layers))

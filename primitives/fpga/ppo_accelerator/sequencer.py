@@ -24,9 +24,6 @@ class RunState(enum.Enum, shape=2):  # type: ignore[call-arg]
 class NetworkSequencer(wiring.Component):
     """Runs consecutive steps of a network's program, one after another, and counts the cycles.
 
-    Args:
-        steps: number of steps that the program memory holds.
-
     Ports:
         program: In(stream): the `step` at `index`; only while idle.
         runs: In(stream): a run of `count` steps from `first` on; `shared`: on both units.

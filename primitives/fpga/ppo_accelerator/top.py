@@ -24,9 +24,6 @@ RowsHeader = data.StructLayout({"owner": 1, "memory": HostMemory, "unused": 12, 
 class PpoAcceleratorTop(wiring.Component):
     """Two float32 compute units with registers and streams for a host (PPO Fig. 2).
 
-    Args:
-        sizes: the sizes of its memories.
-
     Attributes:
         register_map: its registers.
 
@@ -204,8 +201,6 @@ def accelerator_for(network: str, *, side: int, batch: int, relu: bool = False) 
 
     Args:
         network: "hopper" or "humanoid".
-        side: P, rows and columns of each array.
-        batch: samples that a unit processes.
         relu: whether the activation function is ReLU; otherwise tanh.
     """
     return PpoAcceleratorTop(sizes_for(*programs_for(network, side=side, batch=batch), relu=relu))

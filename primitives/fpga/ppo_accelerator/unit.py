@@ -29,11 +29,7 @@ ONE = 0x3F800000  # 1.0
 
 
 class WeightRead(wiring.Signature):
-    """The port by which a unit reads the weights: a `BankedBuffer`'s, seen from the unit.
-
-    Args:
-        side: P, rows and columns of the array.
-    """
+    """The port by which a unit reads the weights: a `BankedBuffer`'s, seen from the unit."""
 
     def __init__(self, side: int):
         super().__init__(
@@ -109,7 +105,6 @@ class AcceleratorUnit(wiring.Component):
     """Computes the product of a step, then moves its rows: to the host, activations, deltas, or the weight update.
 
     Args:
-        side: P, rows and columns of the array.
         activation_blocks: blocks of P x P for the activations; delta_blocks: for the deltas, which are stored twice,
             as operand A and behind the activations as operand B.
         result_blocks: blocks for a product (PPO Fig. 3: the z buffer).

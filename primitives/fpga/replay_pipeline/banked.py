@@ -37,7 +37,6 @@ class BankedPipeline(wiring.Component):
     delay writers indefinitely, and the reverse.
 
     Args:
-        layout: the tree and its banks.
         form: how a level reads a node: all children at once (`Form.WIDE`) or one per cycle (`Form.NARROW`).
         clears: whether the banks are cleared after a reset, all at once, as those of `ReplayPipeline`.
 

@@ -17,9 +17,6 @@ from placerl.primitives.fpga.replay_pipeline.layout import BankedLayout, Operati
 class LaneRoute(wiring.Component):
     """Finds the bank (sub-tree) to which a request goes, and the request's value in this bank; combinational.
 
-    Args:
-        layout: the tree and its S banks.
-
     Ports:
         operation: In(Operation), the request's operation; path_bank: In(bank_bits), the bank that its path names;
             value: In(total_bits), its prefix sum or priority.

@@ -12,7 +12,6 @@ def delayed(m: Module, value: Any, moves: int, advance: Value) -> Any:
     """Return what a value was before a pipeline's last moves, 0 at first.
 
     Args:
-        m: the module that gets the registers.
         value: a signal or a view of one.
         moves: how many moves; with 0 the value itself is returned.
         advance: whether the pipeline moves on in a cycle.

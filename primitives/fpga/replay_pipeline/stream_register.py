@@ -15,9 +15,6 @@ class StreamRegister(wiring.Component):
 
     Ports:
         items (in, stream of `shape`), out (out, stream of `shape`).
-
-    Args:
-        shape: of the payload.
     """
 
     def __init__(self, shape: Any) -> None:

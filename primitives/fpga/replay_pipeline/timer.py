@@ -23,11 +23,7 @@ _BANK = PipelineLayout(fanout=2, levels=1, leaf_bits=1, tag_bits=1)
 
 
 def smallest(banks: int) -> ReplayPipeline | BankedPipeline:
-    """Return a pipeline in the wide form whose sub-trees have two leaves each.
-
-    Args:
-        banks: S, the number of sub-trees.
-    """
+    """Return a pipeline in the wide form whose sub-trees have two leaves each."""
     if banks == 1:
         return ReplayPipeline(_BANK, Form.WIDE)
     return BankedPipeline(BankedLayout(banks, _BANK), Form.WIDE)
@@ -46,8 +42,6 @@ class SimulatedReplayTimer:
 
     Args:
         banks: S, sub-trees with a pipeline each, 1 to 64. Each has a lane, which is an input for requests.
-        levels: levels of each sub-tree.
-        fanout: children of a node, K.
         start: starts a simulation of `smallest(banks)`; by default one is built with Verilator.
     """
 

@@ -33,7 +33,6 @@ def seeds(seed: int, count: int) -> list[State]:
 
     Args:
         seed: at least 0.
-        count: number of generators.
     """
     words = np.random.SeedSequence(seed).generate_state(4 * count).reshape(count, 4)
     return [(int(x) | 1, int(y), int(z), int(w)) for x, y, z, w in words]

@@ -18,7 +18,6 @@ def sequence_cycles(words: int, latency: int) -> int:
     A word is read per cycle; the address and the memory add `MEMORY_CYCLES`, and the unit its latency.
 
     Args:
-        words: memory words of the tensor.
         latency: cycles from the unit's last input to its last result.
     """
     return words + latency + MEMORY_CYCLES

@@ -37,9 +37,6 @@ class _Delays:
 class StreamLane(wiring.Component):
     """The pipeline of a program's operators, which takes one element in every cycle.
 
-    Args:
-        program: the computation for each element.
-
     Ports:
         inputs: In(input_count x 32), at least one.
         results: Out(result count x 32), `program.latency` cycles later.
@@ -80,7 +77,6 @@ class StreamUnit(wiring.Component):
     The unit stalls while its result is not taken.
 
     Args:
-        program: the computation for each element.
         lanes: elements per word, 1 or more.
 
     Ports:

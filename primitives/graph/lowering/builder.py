@@ -95,7 +95,6 @@ class Builder:
 
         Args:
             kind: one of `NODE_KINDS`, except "elementwise".
-            inputs: the values that the node reads.
             shape, dtype: shape and dtype of the output.
             **attributes: parameters of the operation, such as `axis` of "gather" (listed in `primitives.graph.graph`).
         """
@@ -130,7 +129,6 @@ class Builder:
 
         Args:
             op: the operation, such as "add".
-            operands: values or numbers.
             dtype: dtype of the result.
         """
         shape = np.broadcast_shapes(*(o.shape for o in operands if isinstance(o, View | Splat)))
@@ -282,7 +280,6 @@ class Builder:
 
         Args:
             op: "sum", "max" or "min".
-            value: the value to reduce.
             axes: the dimensions; empty for all.
             keepdim: whether the reduced dimensions stay, with size 1.
             dtype: dtype of the result.

@@ -31,7 +31,6 @@ def lower(builder: Builder, name: str, dtype: str, args: Sequence[Any], kwargs: 
     """Add one ATen operation to the graph.
 
     Args:
-        builder: builder that gets the nodes.
         name: the operation's name without namespace and overload, such as `addmm`.
         dtype: dtype of the operation's (first) result.
         args, kwargs: arguments of the traced call, in which each tensor is a `Value` of the graph.

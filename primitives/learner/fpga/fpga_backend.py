@@ -94,7 +94,6 @@ class FpgaExecutable(ReferenceExecutable):
         """Assign the nodes to units; the state starts at zero.
 
         Args:
-            graphs: each variant's graph.
             device: one of `DEVICES`.
             side: P of the systolic core: 16 is PPO's design for MuJoCo on the U200 (PPO 5.2).
             exact: whether every product's operands go through the simulated RTL, which is thousands of times
@@ -125,7 +124,6 @@ class FpgaExecutable(ReferenceExecutable):
         """Run one gradient step, add its clock cycles to `cycles`, and return copies of the graph's outputs by name.
 
         Args:
-            variant: the kind of gradient step, a key of `graphs`.
             inputs: each input buffer's array by its name, such as `batch/reward`.
         """
         outputs = super().step(variant, inputs)
@@ -144,9 +142,6 @@ class FpgaExecutable(ReferenceExecutable):
 
     def node_cycles(self, variant: str) -> list[NodeCycles]:
         """Return the clock cycles of each node of a step graph, in order.
-
-        Args:
-            variant: kind of gradient step, a key of `graphs`.
 
         Raises:
             MissingCyclesError: the table of cycles lacks the size of a node.
@@ -185,10 +180,6 @@ def _counted(graph: Graph, jobs: Mapping[int, "Job"]) -> list[NodeCycles]:
 def node_cycles(graph: Graph, side: int = DEFAULT_SIDE) -> list[NodeCycles]:
     """Return the clock cycles of each node of a step graph on the systolic core, in order, without its state.
 
-    Args:
-        graph: the step graph.
-        side: P, rows and columns of the core.
-
     Raises:
         MissingCyclesError: the table of cycles lacks the size of a node.
     """
@@ -223,10 +214,6 @@ def core_formula_cycles(graph: Graph, side: int = DEFAULT_SIDE) -> int:
     """Return the clock cycles of a gradient step on the systolic core, computed by formulas and not simulated.
 
     Products take the cycles of `core_cycles`; every other node takes one cycle per memory word of its largest array.
-
-    Args:
-        graph: the step graph.
-        side: P, rows and columns of the core.
     """
     cycles = 0
     for node in graph.nodes:

@@ -172,8 +172,6 @@ def gradient_step(
 
     Args:
         algorithm: an algorithm that the pipeline runs.
-        batch_size: B, transitions per gradient step.
-        device: the FPGA.
         pipelines: DP, number of pipelines; by default that of the best design.
 
     Raises:
@@ -223,8 +221,6 @@ def accelerator_cycles(design: PipelineDesign, batch_size: int, capacity: int, f
     pipelines; one bank. The tree's levels hold at least `capacity` transitions.
 
     Args:
-        design: the learner.
-        batch_size: B.
         capacity: transitions of the replay.
         fanout: K, children of a node of its tree.
 
@@ -252,11 +248,7 @@ def accelerator_cycles(design: PipelineDesign, batch_size: int, capacity: int, f
 
 
 def pipeline_counts(batch_size: int) -> list[int]:
-    """Return the numbers of pipelines (DP) that are considered for a batch: powers of two that divide it.
-
-    Args:
-        batch_size: B, transitions per gradient step.
-    """
+    """Return the numbers of pipelines (DP) that are considered for a batch: powers of two that divide it."""
     powers = (1 << bits for bits in range(MOST_PIPELINES.bit_length()))
     return [count for count in powers if batch_size % count == 0]
 
@@ -275,8 +267,6 @@ def best_design(
 
     Args:
         algorithm: an algorithm that the pipeline runs.
-        batch_size: B.
-        device: the device, which gives the limit.
         limit: resources for the learner; by default those `available` on the device.
         pipelines: DP, number of pipelines; by default that of the fastest design.
 
@@ -321,7 +311,6 @@ def smallest_design(
     Args:
         sizes: by network ("q", or "actor" and "critic"), the neurons of its layers, beginning with its inputs.
         batch_size: B, a multiple of the pipelines.
-        pipelines: DP.
         double: whether a greedy action is computed in parallel with the target network (double DQN).
     """
     networks = {
@@ -340,7 +329,6 @@ def designs(
 
     Args:
         sizes: by network ("q", or "actor" and "critic"), the neurons of its layers, beginning with its inputs.
-        batch_size: B.
         limit: resources for the learner.
         double: whether a greedy action is computed in parallel with the target network (double DQN).
 

@@ -55,7 +55,6 @@ class PipelineExecutable(ReferenceExecutable):
         """Run one gradient step in float32, add its clock cycles to `cycles`, and return the outputs by name.
 
         Args:
-            variant: the kind of gradient step, a key of `graphs`.
             inputs: each input buffer's array by its name, such as `batch/reward`.
         """
         outputs = super().step(variant, inputs)

@@ -89,7 +89,6 @@ def taken(
         forward, backward, gradient: the layers for which a pipeline has units of the forward pass (also of target
             networks), of the backward pass, and of the weights' gradients.
         updated: the layers whose weights are updated, once for all pipelines.
-        pipelines: DP, the number of pipelines.
     """
     units = (*forward, *backward, *gradient)
     lanes, adam = sum(unit.lanes for unit in units), sum(layer.lanes for layer in updated)

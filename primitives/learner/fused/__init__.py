@@ -26,7 +26,6 @@ class FusedSteps(OneCaller):
     samples. One thread at a time may take steps, and meanwhile no other thread may use the learner.
 
     Args:
-        replay: source of the batches; receives the priorities.
         learner: a learner of backend "native".
 
     Raises:
@@ -123,7 +122,6 @@ class FusedSteps(OneCaller):
 
         Args:
             steps: number of steps, at least 1.
-            rng: source of the random numbers of sampling.
 
         Raises:
             TypeError: `rng` is not a Generator.

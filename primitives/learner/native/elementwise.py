@@ -109,7 +109,6 @@ class Group:
     """An element-wise node of the step graph, prepared for the native executor.
 
     Args:
-        graph: the step graph.
         node: the node, of kind `elementwise`.
         places: positions of views, constants and registers in the executor's memory.
     """

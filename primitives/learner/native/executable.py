@@ -66,7 +66,6 @@ class NativeExecutable(NativePrograms):
         """Lower the graphs to programs.
 
         Args:
-            graphs: by variant.
             simd: instruction set, "avx512", "avx2" or "portable"; empty for the widest one of this processor.
             threads: threads that share the large operations of a step, including the caller's.
             part_ns: least duration of a thread's part of an operation, ns, approximately.
@@ -143,7 +142,6 @@ class NativeExecutable(NativePrograms):
         """Return the array in the executor's memory to which `step` copies an input.
 
         Args:
-            variant: the kind of gradient step, a key of `graphs`.
             name: name of the input, such as `batch/reward`.
         """
         graph, at = self._lowerings[variant].graph, self._lowerings[variant].offset
@@ -171,7 +169,6 @@ class NativeExecutable(NativePrograms):
         """Time each operation in a number of steps on the last step's inputs. The steps change the state.
 
         Args:
-            variant: the kind of gradient step, a key of `graphs`.
             steps: number of steps, at least 1; each time is the minimum over them, because noise only adds.
 
         Returns:

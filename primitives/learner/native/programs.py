@@ -32,7 +32,6 @@ class NativePrograms(Executable):
         """Return the array in the executor's memory to which `step` copies an input.
 
         Args:
-            variant: the kind of gradient step, a key of `graphs`.
             name: name of the input, such as `batch/reward`.
         """
 
@@ -40,7 +39,6 @@ class NativePrograms(Executable):
         """Run one gradient step in one native call, and return copies of the graph's outputs by name.
 
         Args:
-            variant: the kind of gradient step, a key of `graphs`.
             inputs: each input buffer's array by its name, such as `batch/reward`.
         """
         arrays = [np.ascontiguousarray(value) for _, value in self.checked_inputs(variant, inputs)]

@@ -30,7 +30,6 @@ class RelaxedSteps(FusedSteps):
     its new item.
 
     Args:
-        replay: source of the batches; receives the priorities.
         learner: a learner of backend "native".
         ahead: D, how many batches of later steps are already sampled when a gradient step begins; at least 0.
         beside: whether the manager has a thread of its own; otherwise its work is done in the caller's thread.

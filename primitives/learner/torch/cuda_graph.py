@@ -42,11 +42,8 @@ class CapturedStep:
         """Allocate the buffers of a step.
 
         Args:
-            algorithm: the algorithm to run.
             state: its state on `device`; overwritten by every step.
             moments: Adam's second moments in the state, in one tensor; None if it has none.
-            batch_size: samples per step.
-            device: a CUDA device.
             streams: number of equal parts of a batch, each with its own stream; 1: not divided.
         """
         self._device = device
@@ -79,7 +76,6 @@ class CapturedStep:
         Args:
             batch: the columns that are on the host.
             draws: the step's random numbers.
-            variant: the kind of step.
             resident: the other columns, if they are in the device's memory. The graph does not copy these.
         """
         with torch.cuda.device(self._device):

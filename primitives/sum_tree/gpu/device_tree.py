@@ -132,10 +132,8 @@ class DeviceSumTree(OwnProcessSumTree):
         """Start to find the leaves of prefixes.
 
         Args:
-            stream: the stream of the work.
             prefix, rounded_off: (B,) of the tree's dtype, whose sums are the prefixes, in [0, total).
             indices: (B,) int64, written.
-            count: B.
         """
         levels, fanout = np.int32(len(self._nodes)), np.int32(self.fanout)
         tree = (self._values, self._device_offsets, levels, fanout, np.int32(self._refined_level))
@@ -145,10 +143,8 @@ class DeviceSumTree(OwnProcessSumTree):
         """Start an update; where `launch_check` marked a wrong index or priority, it changes nothing.
 
         Args:
-            stream: the stream of the work.
             indices: (B,) int64.
             priorities: (B,) of the tree's dtype.
-            count: B.
         """
         length, wrong = np.int64(count), self._wrong
 

@@ -17,11 +17,7 @@ POLL_CYCLES = 256
 
 
 def lines_read(shape: FixarShape, batch: int) -> int:
-    """Return the number of lines that a training step reads: states three times, an outcome and an action a sample.
-
-    Args:
-        batch: B.
-    """
+    """Return the number of lines that a training step reads: states three times, an outcome and an action a sample."""
     return batch * (3 * blocks(shape.state, shape.side) + 2)
 
 
@@ -30,7 +26,6 @@ def build(network: str, side: int) -> Any:
 
     Args:
         network: "halfcheetah", "hopper" or "swimmer".
-        side: P, rows and columns of the array.
     """
     from placerl.primitives.fpga.fixar.accelerator import Fixar
 
@@ -41,8 +36,6 @@ def simulate(start: Callable[[], Any], parameters: Sequence[Any], sizes: Sequenc
     """Return the cycles of training steps, from the command to the end of the last update.
 
     Args:
-        start: starts a simulation.
-        parameters: those of `build`.
         sizes: the batch size of each step, and whether activations have 16 bits.
     """
     from placerl.primitives.fpga.fixar.accelerator import FixarCommand

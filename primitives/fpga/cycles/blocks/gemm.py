@@ -12,7 +12,6 @@ def build(side: int, block_load: bool, layout: str) -> Any:
     """Return the timer of a unit.
 
     Args:
-        side: P, rows and columns of the array.
         block_load: whether stationary blocks are loaded at once.
         layout: layout of A's memory, "blocked" or "plain".
     """
@@ -30,8 +29,6 @@ def simulate(
     stored transposed. The blocked layout gives both without a stall.
 
     Args:
-        start: starts a simulation.
-        parameters: those of `build`.
         sizes: the rows of A, its columns, the columns of B, and the dataflow of each product.
     """
     commands = [

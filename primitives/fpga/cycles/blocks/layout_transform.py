@@ -22,8 +22,6 @@ def simulate(start: Callable[[], Any], parameters: Sequence[Any], sizes: Sequenc
     """Return the cycles from the command of a band of a convolution to its last move.
 
     Args:
-        start: starts a simulation.
-        parameters: those of `build`.
         sizes: the number of moves of each band, and the fields of its command.
     """
     model, found = start(), []

@@ -29,8 +29,6 @@ def simulate(start: Callable[[], Any], parameters: Sequence[Any], sizes: Sequenc
     """Return the cycles of passes of a batch.
 
     Args:
-        start: starts a simulation.
-        parameters: those of `build`.
         sizes: the cycles that a closed form expects of each pass, and the fields of its command.
     """
     model, found = start(), []

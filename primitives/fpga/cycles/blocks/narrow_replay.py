@@ -20,13 +20,7 @@ def _options(levels: int, banks: int) -> PipelineOptions:
 
 
 def build(fanout: int, levels: int, banks: int) -> Any:
-    """Return the pipeline.
-
-    Args:
-        fanout: F, children of a node.
-        levels: levels of each sub-tree.
-        banks: S, number of sub-trees.
-    """
+    """Return the pipeline."""
     from placerl.primitives.sum_tree.fpga_tree import design
 
     return design(fanout, _options(levels, banks))
@@ -38,8 +32,6 @@ def requested(tree: Any, call: str, count: int, rng: np.random.Generator) -> lis
     Args:
         tree: a filled `FpgaSumTree`; with several sub-trees the batch before it must have been of the other kind.
         call: "sample" or "update".
-        count: number of requests.
-        rng: source of the requests.
     """
     if call == "sample":
         leaves = tree.sample(count, rng)
@@ -59,7 +51,6 @@ def simulate(
 
     Args:
         start: not used: the tree starts a simulation of the same design.
-        parameters: those of `build`.
         sizes: the leaves of the tree, and the batch sizes, at each of which samples and then updates are requested.
     """
     fanout, levels, banks = parameters

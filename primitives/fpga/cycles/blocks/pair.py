@@ -9,11 +9,7 @@ from placerl.primitives.fpga.pair.simulation import SimulatedPair
 
 
 def build(side: int) -> Any:
-    """Return the two units.
-
-    Args:
-        side: P, rows and columns of the arrays.
-    """
+    """Return the two units."""
     from placerl.primitives.fpga.pair.load_balancing import UnitPair
 
     return UnitPair(side=side)
@@ -23,8 +19,6 @@ def simulate(start: Callable[[], Any], parameters: Sequence[Any], sizes: Sequenc
     """Return the cycles until both networks have done their updates.
 
     Args:
-        start: starts a simulation.
-        parameters: those of `build`.
         sizes: of each training the neurons of the policy's layers and of the value network's, their updates, the
             samples of a mini-batch, and whether the units share the rest of the longer training.
     """

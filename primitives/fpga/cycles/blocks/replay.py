@@ -29,10 +29,8 @@ def drawn_batches(banks: int, count: int, batches: int, seed: int) -> Iterator[B
     from the first quarter of the sub-trees, as of a replay that has just begun to fill.
 
     Args:
-        banks: S, sub-trees and lanes.
         count: requests of a batch.
         batches: number of batches.
-        seed: seed of the draws.
     """
     rng = np.random.default_rng(seed)
     for number in range(batches):
@@ -43,11 +41,7 @@ def drawn_batches(banks: int, count: int, batches: int, seed: int) -> Iterator[B
 
 
 def build(banks: int) -> Any:
-    """Return a pipeline whose sub-trees have two leaves each.
-
-    Args:
-        banks: S, the number of sub-trees.
-    """
+    """Return a pipeline whose sub-trees have two leaves each."""
     from placerl.primitives.fpga.replay_pipeline.timer import smallest
 
     return smallest(banks)
@@ -57,8 +51,6 @@ def simulate(start: Callable[[], Any], parameters: Sequence[Any], sizes: Sequenc
     """Return the cycles of the batches of each recording, in their order, as the state lasts from one to the next.
 
     Args:
-        start: starts a simulation.
-        parameters: those of `build`.
         sizes: the requests of a batch, the number of batches, and the seed of each recording.
     """
     (banks,) = parameters

@@ -17,7 +17,6 @@ def simulate(start: Callable[[], Any], parameters: Sequence[Any], sizes: Sequenc
     """Return the cycles from the command for a tensor to its end.
 
     Args:
-        start: starts a simulation.
         parameters: none.
         sizes: the memory words of each tensor, and the unit's latency.
     """

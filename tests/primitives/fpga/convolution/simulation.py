@@ -19,7 +19,6 @@ from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.compute_unit.simulation import read_back, row_writes
 from placerl.primitives.fpga.compute_unit.unit import compute_unit
 from placerl.primitives.fpga.convolution.layout_transform import Convolution
-from placerl.primitives.fpga.convolution.unit import BANDS, ConvolutionUnit
 from placerl.primitives.fpga.cycles.convolution import Band, bands
 from placerl.primitives.fpga.gemm.plan import (
     Integers,
@@ -31,6 +30,7 @@ from placerl.primitives.fpga.gemm.plan import (
     padded,
 )
 from placerl.primitives.fpga.simulation.ports import columns
+from tests.primitives.fpga.convolution.unit import BANDS, ConvolutionUnit
 from tests.primitives.fpga.cycles.convolution import band_shape
 from tests.primitives.fpga.interpreter import Start
 

@@ -15,12 +15,12 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.compute_unit.unit import ComputeUnit
 from placerl.primitives.fpga.convolution.layout_transform import Convolution
-from placerl.primitives.fpga.convolution.unit import ConvolutionUnit
 from placerl.primitives.fpga.cycles import gemm
 from placerl.primitives.fpga.cycles.convolution import MOVE_CYCLES, Band
 from placerl.primitives.fpga.gemm.core import GemmCore
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS
 from tests.primitives.fpga.convolution.simulation import SimulatedConvolution
+from tests.primitives.fpga.convolution.unit import ConvolutionUnit
 from tests.primitives.fpga.cycles import convolution as model
 from tests.primitives.fpga.gemm import float_golden
 from tests.primitives.fpga.interpreter import interpreted

@@ -1,4 +1,15 @@
-"""The closed form of a convolution's cycles on the convolution unit: what the tests compare its RTL with."""
+"""Clock cycles of a convolution on the convolution unit (`tests.primitives.fpga.convolution.unit`), in closed form.
+
+The unit computes a convolution in bands, which are some rows of its Toeplitz matrix each. While a band is multiplied,
+the next one is transformed. PPO uses Equation 5 for the whole product and assumes that the transformation is hidden.
+The hardware here (the RTL) differs as follows (`difference_terms`, exact):
+
+- first band: its transformation cannot be hidden: one cycle per P words of a window's row.
+- waits: a later band's transformation may take longer than the product before it.
+- bands: each band is a product of its own, with its own fill, and with partly filled blocks of P windows.
+- handover: cycles from a product's last sum to the next one's first operand, and those by which its last sum is later
+  than by Equation 5 (`gemm.difference_terms`: fill and drain).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

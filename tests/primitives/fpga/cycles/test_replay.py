@@ -17,6 +17,7 @@ from placerl.primitives.fpga.replay_pipeline import (
     ReplayPipeline,
 )
 from tests.primitives.fpga import restarted
+from tests.primitives.fpga.cycles.replay import banked_cycles_at_least
 
 FORMS = pytest.mark.parametrize("form", list(Form), ids=lambda form: form.value)
 
@@ -78,11 +79,10 @@ def test_reads_on_banks_one_lane_to_each(form: Form, data: st.DataObject) -> Non
                 run.cycles, loads, levels=1, timing=timing, phase_changed=after_writes
             )
             assert terms["blocked lanes"] == 0
-            at_least = replay.banked_cycles_at_least(loads, levels=1, timing=timing)
+            at_least = banked_cycles_at_least(loads, levels=1, timing=timing)
             assert run.cycles == at_least + (replay.PHASE_CHANGE_CYCLES if after_writes else 0)
         after_writes = operation is Operation.UPDATE
 
 
 def test_the_papers_formulas() -> None:
-    assert replay.map_sample_cycles(256, fanout=16, banks=4) == 1024
     assert replay.map_update_cycles(256, banks=4) == 64

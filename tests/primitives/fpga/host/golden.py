@@ -1,5 +1,7 @@
 """The golden model of a register file: what reads and writes do, one after the other."""
 
+from fractions import Fraction
+
 from placerl.primitives.fpga.host.register_map import WORD_BYTES, AxiResponse, Register, RegisterMap
 
 
@@ -54,3 +56,16 @@ class GoldenRegisters:
 
     def _register(self, address: int) -> Register | None:
         return self._at.get(address // WORD_BYTES * WORD_BYTES)
+
+
+def delivery_cycle(word: int, latency_cycles: int, words_per_cycle: Fraction | int = 1) -> int:
+    """Return the cycle in which a link delivers a word of a burst that is offered from cycle 0 on, without stalls.
+
+    latency + ceil(word / rate). The words of a burst of N take `delivery_cycle(N - 1, ...) + 1` cycles.
+
+    Args:
+        word: position of the word in the burst, from 0.
+        latency_cycles: from taking a word to delivering it.
+        words_per_cycle: the link's rate, at most 1.
+    """
+    return latency_cycles - (-word // Fraction(words_per_cycle))

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga.host.axi import axi_stream
-from placerl.primitives.fpga.host.link import StreamLink, delivery_cycle
+from placerl.primitives.fpga.host.link import StreamLink
+from tests.primitives.fpga.host.golden import delivery_cycle
 from tests.primitives.fpga.interpreter import interpreted
 
 RATES = st.integers(1, 5).flatmap(lambda n: st.integers(n, 7).map(lambda d: Fraction(n, d)))

@@ -2,7 +2,7 @@
 
 A convolution is computed as products of bands: a band is a number of rows of the Toeplitz matrix. The layout
 transformation module fills one part of A's memory with the next band while the core works on another part
-(PPO 3.2.1). Golden models: the convolution itself; for the cycles, `cycles.convolution.band_times`.
+(PPO 3.2.1). Golden models: the convolution itself; for the cycles, `band_times` of `cycles`.
 """
 
 from typing import Any
@@ -14,8 +14,8 @@ from amaranth.utils import exact_log2
 
 from placerl.primitives.fpga.compute_unit.unit import ComputeUnit
 from placerl.primitives.fpga.convolution.layout_transform import LayoutTransform, WindowCommand
-from placerl.primitives.fpga.convolution.tensor_memory import TensorMemory
 from placerl.primitives.fpga.gemm.control import INDEX_BITS
+from tests.primitives.fpga.convolution.tensor_memory import TensorMemory
 
 BANDS = 2  # parts of A's memory that may be filled or in use
 

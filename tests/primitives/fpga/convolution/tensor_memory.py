@@ -19,7 +19,6 @@ class TensorMemory(wiring.Component):
 
     Args:
         lanes: P, a power of two, 2 or more.
-        width: bits of a word.
         lines: capacity in multiples of P words, a power of two, 2 or more.
 
     Ports:
