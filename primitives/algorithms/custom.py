@@ -143,10 +143,6 @@ class CustomAlgorithm(base.Algorithm):
 
         If the learner updates in place, the new values are copied into the old state. A new leaf or an output may
         be a leaf of the old state, or a view of one.
-
-        Args:
-            batch: the columns that `columns` lists.
-            draws, variant: not used; the step has no random numbers and only one kind.
         """
         new, told = self.step(state, dict(batch))
         rest = dict(told)

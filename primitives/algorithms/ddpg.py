@@ -95,16 +95,7 @@ class DDPG(ActorCritic):
     def gradient_step(
         self, state: DdpgState, batch: base.Batch, draws: base.Batch | None = None, variant: str = "full"
     ) -> base.StepResult:
-        """Update the critic, the actor and the target networks once. The losses are "critic" and "actor".
-
-        Args:
-            batch: the columns that `columns` lists.
-            draws: not used, because the step has no random numbers.
-            variant: the kind of step, always "full".
-
-        Returns:
-            The new state, the losses and the (B,) TD errors.
-        """
+        """Update the critic, the actor and the target networks once. The losses are "critic" and "actor"."""
         settings, updates, actor, critic = self.hyperparameters, self.updates, self.actor, self.critic
         part = settings.annealing(state.critic_adam.step)
 

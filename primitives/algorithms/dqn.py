@@ -125,14 +125,6 @@ class DQN(base.Algorithm):
         """Update the Q network once, and in variant "full" also the target network.
 
         The losses are "q", the weighted loss of the TD errors, and "mean_q", the mean value of the batch's actions.
-
-        Args:
-            batch: the columns that `columns` lists.
-            draws: not used, because the step has no random numbers.
-            variant: the kind of step: "full", or "online", which leaves the target network unchanged.
-
-        Returns:
-            The new state, the losses and the (B,) TD errors.
         """
         settings, updates, q = self.hyperparameters, self.updates, self.q
         part = settings.annealing(state.adam.step)

@@ -144,14 +144,6 @@ class SAC(TwinCritics):
         """Update the critics, the actor, the temperature and the target networks once.
 
         The losses are "critic", "actor", "temperature" (alpha) and "entropy" (nats).
-
-        Args:
-            batch: the columns that `columns` lists.
-            draws: the random numbers that `draw` returns.
-            variant: the kind of step, always "full".
-
-        Returns:
-            The new state, the losses and the (B,) TD errors.
         """
         settings, updates, inputs = self.hyperparameters, self.updates, {**batch, **draws}
         part = settings.annealing(state.critics_adam.step)

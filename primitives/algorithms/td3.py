@@ -111,14 +111,6 @@ class TD3(TwinCritics):
         """Update the critics once, and in variant "full" also the actor and the target networks.
 
         The losses are "critic" and, in "full", "actor".
-
-        Args:
-            batch: the columns that `columns` lists.
-            draws: the random numbers that `draw` returns.
-            variant: the kind of step: "full", or "critic", which updates the critics alone.
-
-        Returns:
-            The new state, the losses and the (B,) TD errors.
         """
         settings, updates, inputs = self.hyperparameters, self.updates, {**batch, **draws}
         part = settings.annealing(state.critics_adam.step)
