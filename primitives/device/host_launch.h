@@ -40,7 +40,8 @@ static inline void host_run_groups(void (*kernel)(A...), const long long *count,
         host_call(kernel, arguments, std::index_sequence_for<A...>());
 }
 
-// count: the work items of a KERNEL; of a GROUP_KERNEL the groups, and the items of a group along x and y. arguments: the address of each.
+// count: the work items of a KERNEL; of a GROUP_KERNEL the groups, and the items of a group along x and y.
+// arguments: the address of each.
 extern "C" void launch(int number, const long long *count, void **arguments) {
     const HostMode mode;
     (void)mode;
