@@ -24,7 +24,6 @@ def named_by_file(folder: Path, suffix: str) -> list[str]:
     """Return the names of a folder's files `NAME<suffix>.py`, sorted, with hyphens for their underscores.
 
     Args:
-        folder: the folder.
         suffix: the end of the files' names, such as "_bench": `replay_threads_bench.py` gives `replay-threads`.
     """
     return sorted(path.stem.removesuffix(suffix).replace("_", "-") for path in folder.glob(f"*{suffix}.py"))

@@ -79,7 +79,6 @@ def named_baselines(text: str, field: str = "--baselines", *, training: bool = F
     """Return the baselines that a comma-separated list names; `all` names every one.
 
     Args:
-        text: the list.
         field: the option or argument that holds the list, for the message.
         training: whether only baselines that train are allowed, and not those that are only a replay.
 
@@ -111,13 +110,7 @@ def print_json(data: Any) -> None:
 
 
 def print_rows(rows: Sequence[Row], title: str, as_json: bool) -> None:
-    """Print measurements as a table, or as JSON if `as_json`.
-
-    Args:
-        rows: the measurements.
-        title: title of the table.
-        as_json: whether to print JSON.
-    """
+    """Print measurements as a table, or as JSON if `as_json`."""
     if as_json:
         print_json([row.to_json() for row in rows])
         return

@@ -22,7 +22,6 @@ def show_plan(console: Console, tier: Tier, cells: Sequence[Cell], finished: Col
     """Print what a run will measure and how long that takes, in groups of cells (`kind_of`).
 
     Args:
-        console: console to print on.
         tier: the tier, "quick", "standard" or "full", that the plan is for.
         cells: the units of work of the plan.
         finished: keys (names) of the cells that are already measured and stored.

@@ -89,7 +89,6 @@ class EnvironmentActor(_Role):
 
     Args:
         plan: describes this actor's environments and how to create them.
-        workload: the workload whose algorithm chooses the actions.
         share: number of environments of all actors, divided by the number of this actor's environments.
     """
 
@@ -104,7 +103,6 @@ class EnvironmentActor(_Role):
         """Step all of this actor's environments `steps` times, and return the transitions.
 
         Args:
-            steps: steps of each environment.
             weights: weights of the policy that acts; None: actions are random.
             environment_steps: steps that all actors have taken before; exploration depends on it.
 
@@ -203,7 +201,6 @@ class LearnerActor(_Role):
     """Takes gradient steps. If there are several learners, each begins every call with the mean of their states.
 
     Args:
-        workload: the workload to learn.
         mapping: names the learner's backend and device.
         seed: seed of the first state.
         threads: number of threads that the learner computes with.
@@ -241,7 +238,6 @@ class LearnerActor(_Role):
         Args:
             call: number of this call, counted from 1.
             batches: number of batches requested from the shards.
-            shards: number of shards.
             inputs: the items that each shard has drawn for this learner (`Drawn`), followed by the states of every
                 learner after the previous call, in the order of their numbers.
 

@@ -53,7 +53,6 @@ class Asked:
 
         Args:
             mapping: the backends of its parts; see `ClusterTraining`.
-            extent: how long to train.
 
         Raises:
             UserError: workload, mapping and sizes are not compatible, or nothing listens at the address.

@@ -73,7 +73,6 @@ class Service:
 
         Args:
             whole_s: seconds of the same call to a single shard that handles all items.
-            shards: number of shards.
         """
         return self.call_s + max(0.0, whole_s - self.call_s) / shards
 
@@ -158,7 +157,6 @@ class _Model:
         window that begins during a call, the count would be up to a twelfth too high.
 
         Args:
-            nodes: number of nodes.
             a_cycle: name under which a node's cycle is counted.
             at_once: number of items per end, by what is counted.
         """
@@ -194,7 +192,6 @@ def simulate_cells(service: Service, machines: int, *, seed: int = 0) -> Simulat
     """Simulate machines that measure cells (units of work of a run), and the one process that stores the results.
 
     Args:
-        service: service times.
         machines: number of machines, at least 1.
         seed: seed of the random spread of the service times.
 
@@ -222,7 +219,6 @@ def simulate_training(
     """Simulate actors, shards of a replay and one learner, each working as fast as it can.
 
     Args:
-        service: service times.
         actors, shards: their numbers, at least 1 each.
         tree: how actors get new weights. True: the learner sends them to two actors, and actors pass them on, in a
             binary tree. False: every actor fetches them over the learner's link.
@@ -296,7 +292,6 @@ def saturation(service: Service, shards: int) -> dict[str, float]:
     queueing network models"). This is a formula of the service times, not a simulation.
 
     Args:
-        service: service times.
         shards: number of shards of the replay.
 
     Returns:

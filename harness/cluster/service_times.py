@@ -38,7 +38,6 @@ def measure(workload: Workload, mapping: Mapping, cell_s: float, link_bytes_per_
     """Measure the service times of a workload on a Ray cluster that runs on this machine alone.
 
     Args:
-        mapping: the backends and devices of its replay and learner.
         cell_s: seconds that a machine takes to measure one cell (a piece of a plan); taken as given, not measured.
         link_bytes_per_s: bandwidth of the links between machines; taken as given, not measured.
     """

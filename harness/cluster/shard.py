@@ -82,9 +82,7 @@ def dealt(
     """Draw how many items of each batch come from each shard.
 
     Args:
-        summaries: summaries of all shards.
         shape: leading dimensions of the result, such as (learners, batches).
-        batch_size: items per batch.
         rng: generator with the same state in all shards.
 
     Returns:
@@ -210,7 +208,6 @@ def whole_batches(
 
     Args:
         drawn: the items of each shard, in the order of the shards' numbers.
-        batch_size: items per batch.
         betas: exponent of the importance weights of each batch.
 
     Returns:

@@ -86,11 +86,9 @@ class ClusterTraining:
     learner, such as "actor 0". A round consists of environment steps and the gradient steps that belong to them.
 
     Args:
-        mapping: the backends and devices of learners and shards.
         size: number of actors, shards and learners; each actor has at least one environment.
         placement: the machines that may run each role; by default those that the mapping requires.
         batch_size: transitions per gradient step; by default the workload's.
-        threads: threads of each learner.
         ahead: number of rounds that are submitted before the results of the first are ready; with 0, each round
             waits for the one before it.
 
@@ -404,7 +402,6 @@ def shard_of(actor: int, round_number: int, shards: int) -> int:
     Args:
         actor: number of the actor, from 0.
         round_number: number of the round, the unit in which the training advances.
-        shards: number of shards.
     """
     return (actor + round_number) % shards
 

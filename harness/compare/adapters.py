@@ -151,7 +151,6 @@ def measure(
         rounds: most rounds; at least 15 are run whatever the budget, the fewest for a verdict.
         budget_s: no further round begins after this many seconds, not counting the start of the workers.
         package: folder from `importable_primitives`.
-        capacity: capacity of the replay.
 
     Returns:
         Rows of suite "bench-adapters": the throughput with each replay, `throughput_ratio` (the throughput with this

@@ -218,7 +218,6 @@ def train(
     """Run one training in its own process.
 
     Args:
-        task: the task to learn.
         system: name of the system, for the row.
         start: function that starts its worker.
         report: called with the gradient steps taken.
@@ -350,20 +349,12 @@ def _over_seeds(
 
 
 def summaries(run: Run) -> Sequence[LearningResult]:
-    """Return the stored scores at the end of training (rows of `summary`), the newest of each workload and system.
-
-    Args:
-        run: the part of the store that holds the rows.
-    """
+    """Return the stored scores at the end of training (rows of `summary`), the newest of each workload and system."""
     return _rows(run, END)
 
 
 def bests(run: Run) -> Sequence[LearningResult]:
-    """Return the stored scores of the best stretch of training (rows of `best`), the newest per workload and system.
-
-    Args:
-        run: the part of the store that holds the rows.
-    """
+    """Return the stored scores of the best stretch of training (rows of `best`), the newest per workload and system."""
     return _rows(run, BEST)
 
 

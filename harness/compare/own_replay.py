@@ -26,8 +26,6 @@ class OwnReplay:
 
     Args:
         workload: the workload's tables, as in its TOML file.
-        batch_size: transitions per sampled batch.
-        seed: seed of the sampling.
     """
 
     def __init__(self, workload: dict[str, Any], batch_size: int, seed: int) -> None:

@@ -208,7 +208,6 @@ class Worker:
     """A worker process: a training system that does jobs and answers each with a line of JSON.
 
     Args:
-        command: command that starts it.
         environment_variables: added to a clean copy of this process's variables.
         cpus: processors that it and its children may use; all by default.
     """

@@ -98,7 +98,6 @@ def compared_part(baselines: Sequence[str], environment: bool) -> ComparedPart:
 
     Args:
         baselines: names of folders under `baselines/`.
-        environment: whether environments are stepped.
 
     Raises:
         ValueError: training baselines and replay-only baselines are given together.
@@ -125,7 +124,6 @@ def compare(
     """Time this project and baselines on one workload, and compare what they learn from it.
 
     Args:
-        workload: the workload that each system trains.
         mapping: where this project runs its learner, replay management and storage.
         baselines: names of folders under `baselines/`.
         budget_s: no new round begins after this many seconds, once there are enough pairs for a verdict; building

@@ -84,7 +84,6 @@ class AtariFramesEnv(gymnasium.Env[np.ndarray, Any]):
 
         Args:
             seed: determines the number of idle frames in this and later games; None sets no new seed.
-            options: not used.
         """
         super().reset(seed=seed)
         # ale-py takes seeds of 31 bits, Gymnasium takes any.

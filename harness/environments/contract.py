@@ -41,7 +41,6 @@ def reset(environment: gymnasium.Env[Any, Any], seed: int | None = None) -> tupl
     """Reset an environment, and return its observation, unchecked, and its info.
 
     Args:
-        environment: the environment.
         seed: seed of the reset; None sets no new one.
 
     Raises:
@@ -61,10 +60,6 @@ def reset(environment: gymnasium.Env[Any, Any], seed: int | None = None) -> tupl
 
 class Contract:
     """Steps and resets one environment, and checks all that it returns.
-
-    Args:
-        environment: the environment.
-        shape: shape of an observation.
 
     Raises:
         UserError: the environment's observations have another shape.
@@ -161,7 +156,6 @@ def checked_array(
     Args:
         named: names the environment in an error (`source`).
         field: names the observation in an error.
-        value: what the environment returned.
         shape, dtype: shape and data type of the observation space.
 
     Returns:
@@ -220,9 +214,6 @@ class CheckedParts(gymnasium.ObservationWrapper[Any, Any, Any]):
     """Checks the arrays of an environment whose observations are a `Dict` or `Tuple`, nested or not.
 
     The check comes before they are flattened to one vector, in which a wrong shape would not be seen.
-
-    Args:
-        environment: the environment.
     """
 
     def observation(self, observation: Any) -> Any:

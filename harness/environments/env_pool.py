@@ -45,9 +45,6 @@ def check(environment: Environment, source: object) -> None:
 class EnvironmentPool:
     """Environments of one kind that EnvPool steps together.
 
-    Args:
-        seeds: seed of each environment.
-
     Attributes:
         action_space: action space of each environment.
     """

@@ -64,9 +64,6 @@ def check(environment: Environment, source: object) -> None:
 class NativePool:
     """Environments of one kind that C++ steps together.
 
-    Args:
-        seeds: seed of each environment.
-
     Attributes:
         action_space: action space of each environment.
     """

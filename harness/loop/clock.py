@@ -83,7 +83,6 @@ class Clock(Protocol):
 
         Args:
             unit: the unit that does it, at the same time as the host.
-            ask: starts the work.
             answer: waits for the result; called when the result is requested, or earlier.
 
         Returns:
@@ -104,7 +103,6 @@ class Clock(Protocol):
 
         Args:
             server: the unit that the work belongs to.
-            seconds: duration of the work.
             after_s: when its inputs are ready, seconds of the clock.
             input_bytes: bytes of its inputs, by the unit that sends them.
         """

@@ -137,8 +137,6 @@ def not_overwritten(
 
     Args:
         indices: (B,) rows that held an item at that time.
-        capacity: rows of the storage.
-        inserted: items inserted until now.
         inserted_then: items inserted until that time.
 
     Returns:

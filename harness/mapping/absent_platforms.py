@@ -78,7 +78,6 @@ def modelled(workload: Workload, batch_size: int, platform: PlatformFile) -> lis
     """Return the time of each primitive of a workload on a platform, modelled from the platform's numbers alone.
 
     Args:
-        workload, batch_size: the workload and batch size that give the sizes.
         platform: the devices, with their published numbers.
 
     Raises:
@@ -108,7 +107,6 @@ def times(workload: Workload, batch_size: int, platform: PlatformFile) -> list[P
     """Return the primitives' times on a platform that is not here, as rows of provenance `modelled` or `published`.
 
     Args:
-        workload, batch_size: the workload and batch size that give the sizes.
         platform: states the numbers from which the times are modelled.
 
     Raises:
@@ -151,7 +149,6 @@ def predictions(
     """Return the primitives' times on a platform that is not here, and every strategy's predictions from them.
 
     Args:
-        workload, batch_size: the workload and batch size whose throughput is predicted.
         platform: states the numbers from which the times are modelled.
 
     Returns:

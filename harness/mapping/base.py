@@ -96,10 +96,6 @@ class Model(Protocol):
     ) -> Prediction:
         """Return the throughput that the model predicts for a mapping.
 
-        Args:
-            table: times of the primitives.
-            problem: properties of the workload.
-
         Raises:
             KeyError: the table lacks a time that the prediction needs.
         """
@@ -111,10 +107,6 @@ class Strategy(Model, Protocol):
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
         """Choose a mapping, and return the prediction for it.
-
-        Args:
-            table: times of the primitives.
-            problem: properties of the workload.
 
         Raises:
             ValueError: the table lacks times for every mapping.

@@ -13,7 +13,6 @@ class Exhaustive:
     """A mapping strategy that predicts every mapping with a performance model and chooses the fastest.
 
     Args:
-        name: name of the strategy.
         model: predicts a mapping's throughput.
         candidates: returns the mappings of a table; mappings for which the table lacks a time are skipped.
     """

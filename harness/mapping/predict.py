@@ -86,10 +86,8 @@ def measurements(
     """Return the predictions of every strategy for every mapping that the profiled times allow.
 
     Args:
-        workload, batch_size: the workload and batch size to predict.
         profile: rows of suite `profile` for them.
         platform: the links and cores of the machine that was profiled.
-        strategies: strategies by name.
         problem: the properties that the strategies see of the workload; by default its own (`problem_of`).
 
     Returns:
@@ -131,10 +129,8 @@ def with_slow_links(
     in gradient steps per second with it, and `slow_chosen`, whether the mapping would then be chosen.
 
     Args:
-        workload, batch_size: the workload and batch size to predict.
         profile: rows of suite `profile` (times of primitives) for them.
         platform: the links and cores of the machine.
-        strategies: strategies by name.
         problem: the properties that the strategies see of the workload; by default its own (`problem_of`).
     """
     rows = measurements(workload, batch_size, profile, platform, strategies, problem)

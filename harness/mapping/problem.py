@@ -133,8 +133,6 @@ def relaxed_ahead(capacity: int, batch_size: int, item_bytes: int) -> int:
     to the batch that is being learnt.
 
     Args:
-        capacity: items of the replay.
-        batch_size: items of a batch.
         item_bytes: bytes of an item.
     """
     held = min(capacity // batch_size, MOST_AHEAD_BYTES // (batch_size * item_bytes))

@@ -119,9 +119,7 @@ def modelled_times(
     """Yield the modelled time of every primitive of a workload on every device of a platform.
 
     Args:
-        platform: the devices.
         work: arithmetic and memory traffic of the workload.
-        problem: properties of the workload.
         pipeline_on: returns the cycles of the workload's gradient step on MAP's learner pipelines, given the FPGA's key
             in devices.toml; None if the pipelines do not run the workload.
 

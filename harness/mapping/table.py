@@ -38,9 +38,6 @@ class PerformanceTable:
 
     All times are for one batch size. A pair of a primitive and a target (backend and device) is `in` the table if it
     was timed.
-
-    Args:
-        entries: the times.
     """
 
     def __init__(self, entries: Iterable[Entry]) -> None:
@@ -69,7 +66,6 @@ class PerformanceTable:
 
         Args:
             primitive: name of the primitive, such as "sum_tree.sample".
-            target: backend and device.
 
         Raises:
             KeyError: the primitive was not timed there.
@@ -81,7 +77,6 @@ def inputs_provenance(table: PerformanceTable, cells: Iterable[Cell]) -> Provena
     """Return the weakest provenance among some entries of the performance table; "measured" is the strongest.
 
     Args:
-        table: the performance table.
         cells: the entries, each given by its primitive and its target (backend and device).
     """
     return weakest(*(table.entry(primitive, target).provenance for primitive, target in cells))

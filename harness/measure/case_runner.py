@@ -66,7 +66,6 @@ class CaseRunner:
 
     Args:
         case: the function to time, with its set-up and its check.
-        protocol: how to time.
         rng: generator for the arguments of the calls.
         clock: returns seconds.
         readings: readings of the core's speed, shared by all cases of a run.

@@ -39,7 +39,6 @@ class Elimination:
     """A race of several sides, which are the things that are compared, over interleaved rounds.
 
     Args:
-        sides: names of the sides.
         error_rate: largest share of races in which the best side is dropped, above 0 and below 1.
 
     Attributes:

@@ -160,7 +160,6 @@ def loop_times(
         core: number of the core; where the system permits no pinning, the loop runs on any.
         seconds: how long to run it.
         clock: returns seconds.
-        work: the loop.
     """
     usable = os.sched_getaffinity(0)
     with suppress(OSError):
@@ -180,7 +179,6 @@ def busy_time(cores: Sequence[int], root: Path = Path("/")) -> BusyTime | None:
     """Return the processor time that some cores have spent so far; None if the system does not report it.
 
     Args:
-        cores: numbers of the cores.
         root: folder that contains `proc`.
     """
     wanted, found = {f"cpu{core}" for core in cores}, []

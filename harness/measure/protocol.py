@@ -95,9 +95,7 @@ def _next_round(
     """Return the cases of the next round; empty at the end.
 
     Args:
-        runners: runners of all cases.
         protocol: gives the number of rounds.
-        done: rounds done so far.
         left_s: remaining time for rounds, seconds.
         rounds_s: total time for rounds, after checks and warm-up, seconds.
     """
@@ -253,7 +251,6 @@ def compare_cases(
     """Compare A with B. Both are timed in the same rounds, together with a second copy of A, which shows the noise.
 
     Args:
-        a: the first case.
         b: the second case.
         protocol: how to time; the default is meant for comparisons.
         progress: called with the rounds done and the rounds to do.

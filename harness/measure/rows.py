@@ -22,7 +22,6 @@ def summary_row(kind: type[R], samples: Sequence[float], *, whole: float = 0.0, 
     part only if the interval is also wider than `timed_case.PART_LIMIT` of the whole.
 
     Args:
-        kind: the kind of row.
         samples: one or more, in the row's unit, in the order in which they were taken. Fewer than
             `statistics.FEWEST_SAMPLES` have no interval, and their row is "too_noisy".
         whole: for a part, the value of all parts together, in the row's unit; 0 if it is not a part.
@@ -51,7 +50,6 @@ def ratio(kind: type[R], times: Ratio, **fields: Any) -> R:
     """Return a row of the store, a measurement, whose value is a ratio of times, with its interval.
 
     Args:
-        kind: the kind of row.
         times: the ratio with its interval.
         fields: the row's other fields: suite, primitive, quantity, ...
     """
@@ -63,7 +61,6 @@ def gain(kind: type[R], times: Ratio, **fields: Any) -> R:
     """Return a row of the store, a measurement, whose value is a ratio of throughputs, with its interval.
 
     Args:
-        kind: the kind of row.
         times: the ratio of the times, of which the ratio of throughputs is the inverse.
         fields: the row's other fields: suite, primitive, quantity, ...
     """

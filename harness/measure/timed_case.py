@@ -185,7 +185,6 @@ class Timing:
         It says which rounds the samples are from (`HowTimed.sample_rounds`), so that rows can be paired (`stored`).
 
         Args:
-            kind: the kind of row.
             fields: the row's other fields: suite, workload, primitive, batch_size and those of its kind.
         """
         return kind(

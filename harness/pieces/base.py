@@ -105,7 +105,6 @@ def expect_equal(found: npt.ArrayLike, expected: npt.ArrayLike, what: str) -> No
     """Raise AssertionError, with `what` in its message, unless two arrays are equal.
 
     Args:
-        found, expected: the arrays.
         what: what is compared, in words.
     """
     np.testing.assert_array_equal(found, expected, err_msg=what)

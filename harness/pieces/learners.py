@@ -96,7 +96,6 @@ def expected_td_errors(
     whose state has the user's precision, those of the NumPy reference.
 
     Args:
-        workload: the workload whose algorithm is learnt.
         made: a learner; it is not changed.
         batch: columns of its next step.
         weights: (B,) importance weights; by default all 1.
@@ -157,9 +156,7 @@ def check_step(
     TD errors and the state after the step must equal those of the NumPy reference bit by bit.
 
     Args:
-        workload: the workload whose algorithm is learnt.
         made: the learner that takes the step.
-        batch: columns of the step.
         weights: (B,) importance weights; by default all 1.
 
     Raises:
@@ -193,8 +190,6 @@ def created(
     A learner of precision "dynamic" has already narrowed its activations.
 
     Args:
-        workload, batch_size: the workload and batch size that are learnt.
-        target: backend, device and precision of the learner.
         start: the trained state from which it continues; None: a fresh one.
     """
     require_learner(workload, batch_size, target.backend)
@@ -216,13 +211,7 @@ def created(
 
 
 def random_batch(workload: Task, batch_size: int, rng: np.random.Generator) -> dict[str, npt.NDArray]:
-    """Return a random batch with the columns of the workload's algorithm, without importance weights.
-
-    Args:
-        workload: gives the columns and their sizes.
-        batch_size: rows of the batch.
-        rng: generator of the values.
-    """
+    """Return a random batch with the columns of the workload's algorithm, without importance weights."""
     algorithm = algorithm_of(workload)
     if isinstance(workload, CustomTask):  # whose step may take roots or logarithms
         columns = random_transitions(columns_of(workload), batch_size, rng)
@@ -253,8 +242,6 @@ def step_case(
     """Return the case of a learner's gradient step.
 
     Args:
-        task, batch_size: define the sizes.
-        target: backend, device and precision of the learner.
         start: returns the trained state and the samples from which `learner.step` is timed; None: `FRESH_STEP`, from
             initial parameters on random batches.
         threads: threads of a native learner.
@@ -295,7 +282,6 @@ def infer_case(
 
     Args:
         workload, batch_size: define the sizes; the batch is that of the learner whose policy acts.
-        target: backend, device and precision of the learner.
         start: returns the trained state that it has.
         work: counts the operations and bytes of a choice.
     """

@@ -77,7 +77,6 @@ def storage_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase
 
     Args:
         workload: a workload whose replay fits the memory.
-        batch_size: rows per gather.
     """
     for target in (CPU, *storing_devices()):
         yield from storage_cases_on(workload, batch_size, target)

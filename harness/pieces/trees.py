@@ -28,7 +28,6 @@ def sum_tree_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCas
     They are `sum_tree.sample` and `sum_tree.update` of a batch, and `sum_tree.insert`, the update of one leaf.
 
     Args:
-        workload: gives the number of leaves.
         batch_size: leaves per call of sample and update.
     """
     for target in (Target(REFERENCE), *targets(sum_tree.backends(), "flat")):
@@ -41,9 +40,6 @@ def tree_cases(
     """Yield the benchmark cases of sampling, updating and inserting in the sum tree of one backend and device.
 
     Args:
-        workload: gives the number of leaves.
-        batch_size: leaves per call.
-        target: the backend and device.
         banks: sub-trees of the tree on a simulated FPGA; ignored by other backends.
         inserted: leaves per call of an insertion.
     """

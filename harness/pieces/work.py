@@ -47,8 +47,6 @@ def tree_work(workload: Task, items: int, *, update: bool) -> Work:
     """Return the arithmetic and memory traffic of sampling or updating `items` leaves of a sum tree (MAP IV-C4).
 
     Args:
-        workload: gives the size of the tree.
-        items: leaves per call.
         update: whether the leaves are updated; otherwise sampled.
     """
     leaves, fanout = workload.replay.capacity, workload.replay.fanout

@@ -69,7 +69,6 @@ def needs(tiers: Sequence[str], report: Report = silent) -> list[DesignNeed]:
     """Return the cycles that tiers need, by design, sorted by the designs' names.
 
     Args:
-        tiers: names of the tiers.
         report: called with the number of requests made, their number, and the current one.
     """
     asking = {name: ask for tier in tiers for name, ask in _asking(TIERS[tier])}
@@ -180,9 +179,6 @@ def check(table: CyclesTable, count: int, seed: int, report: Report) -> list[Dif
     """Simulate results of a table anew, drawn at random, and return those that differ.
 
     Args:
-        table: the table.
-        count: number of results.
-        seed: seed of the draw.
         report: called with the results done, their number, and the current one.
     """
     from placerl.primitives.fpga.cycles.blocks import every_block

@@ -12,9 +12,6 @@ from placerl.harness.store.rows import ComparisonResult, PredictedRate, Training
 def in_words(rows: Sequence[Row]) -> str:
     """Return what the rows of a cell (a unit of work of a run) say, such as "hopper-ddpg B=256: 338 gradient steps/s".
 
-    Args:
-        rows: the rows of one cell.
-
     Returns:
         A line; empty if the rows are no answer by themselves, such as the times of single calls.
     """

@@ -54,7 +54,6 @@ def profile_cell(item: Workload, batch_size: int, tier: Tier, precisions: Sequen
     Its rows are the workload's primitive table at this batch size.
 
     Args:
-        tier: gives the time to spend.
         precisions: number formats in which learners are timed as well as in float32. A table with such formats is
             stored apart from the one without.
     """
@@ -209,7 +208,6 @@ def run_cell(
     again.
 
     Args:
-        extent: length of the training.
         given: how this workload is trained, under a given mapping; None: with the default options, under the mapping
             that the default strategy chooses from the run's predictions.
     """
@@ -242,9 +240,7 @@ def compare_cell(
     environment steps and compares their returns.
 
     Args:
-        item: the workload that both train.
         baseline: the other library, a folder under `baselines/`.
-        tier: gives the times to spend.
         batch_size: a batch size other than the workload's own.
         environment: whether environments are stepped; if not, only learner and replay are compared.
         envpool: whether EnvPool steps this project's environments.
@@ -292,9 +288,6 @@ def chosen_mapping(run: Run, item: Workload, batch_size: int) -> Mapping:
     """Return the mapping that the default strategy chose for a workload, from the run's last predictions.
 
     A mapping assigns learner, replay management and storage to devices.
-
-    Args:
-        run: the part of the store that holds the predictions.
     """
     rows = run.rows(PredictedRate, suite=Suite.PREDICTION, workload=item.name, batch_size=batch_size)
     return predict.chosen_mapping(reversed(rows))  # earlier attempts come first
@@ -339,7 +332,6 @@ def needed(cells: list[Cell], chosen: Sequence[Claim], tier: Tier) -> list[Cell]
 
     Args:
         cells: the units of work of the plan, in order.
-        chosen: the claims.
         tier: the tier whose plan it is.
 
     Returns:
@@ -387,7 +379,6 @@ def execute(
 
     Args:
         run: the run that stores the rows.
-        cells: the plan.
         report: called with the expected seconds done, their total, and the cell's key.
         last: called with what a cell found, in words, when it ends.
 

@@ -49,7 +49,6 @@ def begin(results: Path, tier: Tier, fresh: bool = False) -> Run:
     quiet, or a CPU quota limits this process, a line on standard error says so.
 
     Args:
-        tier: says how much is measured.
         fresh: whether to begin a new run in any case.
     """
     store = Store.open(store_path(results))
@@ -109,7 +108,6 @@ def held(run: Run, *cells: Cell) -> Sequence[Row]:
     """Return the rows of the last of some cells (units of work); those that are due are measured first.
 
     Args:
-        run: the part of the store that holds and gets the rows.
         cells: each follows those whose rows it needs.
     """
     for cell in cells:
@@ -125,8 +123,6 @@ def profiled(
     """Return the times of a workload's primitives on every backend; measure them first if the run does not hold them.
 
     Args:
-        run: the part of the store that holds and gets the rows.
-        tier: gives the time to spend.
         precisions: number formats in which learners are timed as well as in float32.
     """
     rows = held(run, plan.profile_cell(item, batch_size, tier, precisions))
@@ -139,7 +135,6 @@ def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) 
     """Return the times of a workload's primitives on a simulated device; simulate them first if they are not stored.
 
     Args:
-        run: the part of the store that holds and gets the rows.
         device: name of the simulated device, such as "fpga:u200".
     """
     rows = held(run, plan.simulated_cell(item, batch_size, device))
@@ -160,8 +155,6 @@ def predicted(
     Times that are not stored yet are measured or simulated first.
 
     Args:
-        run: the part of the store that holds and gets the rows.
-        tier: gives the time to spend on measurements.
         precisions: number formats in which learners are timed as well as in float32.
         device: name of a simulated device that is added to this machine, such as "fpga:u200"; None: none is.
     """

@@ -25,7 +25,6 @@ def profile(
     """Time each primitive on each backend, all in the same interleaved rounds; then time noisy ones further.
 
     Args:
-        workload: gives the sizes.
         batch_size: items per call of a batched primitive.
         budget_s: no further round begins after this time, seconds; but `statistics.FEWEST_SAMPLES` rounds
             always run.

@@ -118,7 +118,6 @@ def with_device(host: PlatformFile, device: str) -> PlatformFile:
     """Return a platform to which a simulated device and its link to the CPU are added.
 
     Args:
-        host: the platform.
         device: a key of `DEVICES`; the platform named there states the device's numbers and its link.
     """
     stated = platforms.load(DEVICES[device].platform)
@@ -135,7 +134,6 @@ def predictions(
     """Return the predictions of every strategy for this machine with a simulated device.
 
     Args:
-        workload, batch_size: the workload and batch size whose throughput is predicted.
         rows: the times of the primitives: rows of suite `profile` for this machine, and of `SUITE` for the device.
         device: a key of `DEVICES`.
 
@@ -155,7 +153,6 @@ def profile(
     The cycles come from the committed table, or from simulations where these are asked for (`cycles.timed_block`).
 
     Args:
-        workload: gives the sizes.
         batch_size: items per call of a batched primitive.
         device: a key of `DEVICES`, such as "fpga:u200".
 
@@ -184,7 +181,6 @@ def replay(workload: Workload, batch_size: int, device: str) -> list[PieceTime]:
     """Profile only the replay of a workload on a simulated device, and return its rows, in seconds per call.
 
     Args:
-        workload: gives the sizes.
         device: a key of `DEVICES`, such as "fpga:u200".
     """
     if missing := sum_tree_backend.unavailable_reason():
@@ -196,7 +192,6 @@ def banked_replay(workload: Workload, batch_size: int, device: str) -> list[Piec
     """Profile the replay of a workload with as many sub-trees (S) as MAP's exploration chooses for a simulated device.
 
     Args:
-        workload: gives the sizes.
         device: a key of `DEVICES`, such as "fpga:u200".
 
     Returns:
@@ -356,7 +351,6 @@ def pipelined_rows(workload: Workload, batch_size: int, device: str) -> Iterator
     """Yield the rows of a gradient step on each number of MAP's pipelines, for an algorithm that they run.
 
     Args:
-        workload: gives the algorithm and its networks.
         batch_size: transitions per gradient step, which the pipelines divide.
         device: a key of `DEVICES`, such as "fpga:u200".
 

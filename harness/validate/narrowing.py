@@ -98,7 +98,6 @@ def races(
 
     Args:
         trainings: the mappings that run, with their loops.
-        strategies: the performance models.
         platforms: the sets of devices, and whether the simulated FPGA is one of them.
     """
     mappings = dict.fromkeys(mapping for mapping, _ in trainings)
@@ -139,12 +138,10 @@ class Narrowing:
     """Chooses the cases of each round of a validation, as `harness.measure.protocol.measure` asks for (`narrow`).
 
     Args:
-        races: the races.
         runs: the timed trainings, by the name of their case, which give the gradient steps per call.
         pieces: the calls from which throughput is predicted.
         board: times of calls on the simulated FPGA that are the same in every round.
         strategies: the strategies whose choices are judged.
-        problem: properties of the workload.
     """
 
     def __init__(

@@ -203,7 +203,6 @@ def mappings(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
     An on-policy algorithm has no replay management to place.
 
     Args:
-        item: the workload that is trained.
         precisions: numeric precisions of the learners in addition to float32, such as "bfloat16".
     """
     found = [mapping for mapping in _of_this_machine(item, precisions) if _can_run(item, mapping)]
@@ -227,7 +226,6 @@ def unsupported(item: Workload, precisions: Sequence[str] = ()) -> list[Placemen
     They are built from the learners and replay managers of this machine.
 
     Args:
-        item: the workload that is trained.
         precisions: numeric precisions of the learners in addition to float32, such as "bfloat16".
     """
     return [mapping for mapping in _of_this_machine(item, precisions) if not _can_run(item, mapping)]
@@ -264,9 +262,6 @@ def loops(item: Workload, mapping: Placement) -> tuple[Loop, ...]:
     something can be fused, because it equals the fused loop otherwise, and the relaxed loop if the replay is
     prioritised. Performance models choose for each form among all mappings, so every mapping runs in all of these.
     On-policy training runs only in the fused loop.
-
-    Args:
-        item: the workload that is trained.
     """
     if item.algorithm.name == "ppo":
         return (Loop.FUSED,)
@@ -388,7 +383,6 @@ def piece_rows(
 
     Args:
         timings: the results of `measure.measure`, by name of the case.
-        item, batch_size: the workload and batch size of which they are pieces.
     """
     rows = (
         one.timing(timings).measurement(

@@ -155,9 +155,6 @@ class Profile:
         """Return the performance table, the input of predictions, with the times of one round.
 
         A call that was not timed in that round has its time of the last round before it, or else of its first round.
-
-        Args:
-            number: number of the round.
         """
         if number not in self._by_round:
             entries = [self._entry(row, _at(by, number, float(row.value or 0))) for row, by in self._rows]
@@ -411,7 +408,6 @@ def _compared_before(fields: MappingABC[str, Any], baseline: str, devices: Seque
 
     Args:
         fields: "workload" and "batch_size".
-        baseline: the library.
         devices: the devices on which it has no rate; empty: any will do.
     """
     command = (

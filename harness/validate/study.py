@@ -139,7 +139,6 @@ def study(
     """Find the best choice, the fastest way to run a training, and judge predictions and strategies by it.
 
     Args:
-        cell: workload, batch size and cores, for the rows.
         timed: times choices and the calls from which they are predicted.
         budget_s: seconds of the whole study; each of its parts runs at least one round.
         clock: returns seconds from some moment.

@@ -75,7 +75,6 @@ class FewCores:
     """A platform of which a training may use only some cores.
 
     Args:
-        platform: the platform.
         cpu_cores: number of cores that the training may use.
 
     Attributes:
@@ -120,7 +119,6 @@ class MeasuredCell:
     Args:
         batch_size: transitions per gradient step; the replay holds at least one batch.
         cores: number of cores that this process may use.
-        platform: this machine.
 
     Attributes:
         choices: all choices of the study.
@@ -172,11 +170,7 @@ class MeasuredCell:
         )
 
     def predict(self, choice: Decision) -> Prediction | None:
-        """Return the predicted rate of a choice; None if one of the calls from which it is predicted was not timed.
-
-        Args:
-            choice: a way to run the training.
-        """
+        """Return the predicted rate of a choice; None if one of the calls from which it is predicted was not timed."""
         if choice not in self._predictions:
             try:
                 made = self._predicted(choice, self._tables[choice.setting])
@@ -206,10 +200,6 @@ class MeasuredCell:
 
     def turn(self, choice: Decision, seconds: float) -> float | None:
         """Run a choice for about the given time.
-
-        Args:
-            choice: a way to run the training.
-            seconds: length of the run.
 
         Returns:
             Gradient steps per second; None if the choice failed, now or before (`failures`).
@@ -241,7 +231,6 @@ class MeasuredCell:
         """Run choices and the pieces (calls of the training loop) that predict them, in the same interleaved rounds.
 
         Args:
-            choices: ways to run the training.
             budget_s: seconds after which no further round begins; a round times every choice and every call once.
 
         Returns:

@@ -100,9 +100,6 @@ def summary(cells: Sequence[CellResult]) -> list[str]:
     """Return the text of a summary as at most 40 lines: entropy of the best choices, errors and regrets.
 
     Errors and regrets stand next to their goals.
-
-    Args:
-        cells: the results of the studies.
     """
     if not cells:
         return ["No cell has a final."]
@@ -195,9 +192,6 @@ def _regrets(cells: Sequence[CellResult]) -> list[str]:
 
 def cell_lines(cells: Sequence[CellResult]) -> list[list[str]]:
     """Return the rows of a table with one line per studied workload, batch size and number of cores.
-
-    Args:
-        cells: the results of the studies.
 
     Returns:
         Per line six texts: what was studied, the best choice, its gradient steps per second, this project's choice,

@@ -62,7 +62,6 @@ def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[st
     dimension.
 
     Args:
-        make: creates an environment.
         name: name of the task, for the line about flattening.
 
     Returns:
@@ -97,11 +96,7 @@ def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[st
 
 
 def flattened(make: MakeEnvironment) -> gymnasium.Env[Any, Any]:
-    """Create an environment whose observations, a `Dict` or `Tuple` of arrays, are flattened to one vector.
-
-    Args:
-        make: creates the environment.
-    """
+    """Create an environment whose observations, a `Dict` or `Tuple` of arrays, are flattened to one vector."""
     return FlattenObservation(CheckedParts(make()))
 
 
@@ -134,7 +129,6 @@ def seeded(make: MakeEnvironment, seed: int) -> gymnasium.Env[Any, Any]:
     """Create an environment and reset it once with a seed.
 
     Args:
-        make: creates the environment.
         seed: seed of the reset; further resets need no seed.
     """
     environment = make()

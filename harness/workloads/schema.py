@@ -244,7 +244,6 @@ def override(workload: Workload, field: str, value: object, source: object) -> W
 
     Args:
         field: path of an existing field, such as `training.batch_size`.
-        value: its new value.
         source: the option that sets it, such as `--batch-size`; it is named in an error.
 
     Raises:

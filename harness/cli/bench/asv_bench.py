@@ -67,7 +67,6 @@ def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str,
 
     Args:
         folder: folder of the repository, with `asv.conf.json`.
-        before, after: the commits.
         only: regular expression that must match a part of a case's name; empty for all.
 
     Returns:
@@ -128,7 +127,6 @@ def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[s
 
     Args:
         folder: folder of the repository, with `asv.conf.json`.
-        before, after: the commits.
         only: regular expression that must match a part of a case's name; empty for all.
 
     Returns:
@@ -158,10 +156,6 @@ def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[s
 
 def check_commits(folder: Path, *commits: str) -> None:
     """Check that the benchmarks, which import `placerl`, can run on all commits.
-
-    Args:
-        folder: folder of the repository.
-        commits: the commits.
 
     Raises:
         UserError: a commit is not in the repository, or is older than the package `placerl`.

@@ -42,7 +42,6 @@ def commits(repository: Path, folder: Path) -> tuple[str, str, str]:
     """Clone a repository, and add two commits to the clone: one that changes nothing, and one that is slower.
 
     Args:
-        repository: the repository.
         folder: the clone's folder, which must not exist.
 
     Returns:

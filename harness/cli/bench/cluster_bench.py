@@ -103,7 +103,6 @@ def waiting(key: str, seconds: float, chain: str = "") -> Cell:
 
     Args:
         key: name under which the cell's rows are stored.
-        seconds: how long it waits.
         chain: cells with the same non-empty word run on the same machine.
     """
 
@@ -159,10 +158,8 @@ def spread(number: int, cells: int, cell_s: float, rounds: int) -> Sequence[Clus
     """Measure how fast a number of nodes carries out cells (units of work) that only wait.
 
     Args:
-        number: number of nodes.
         cells: number of cells per round.
         cell_s: seconds that a cell waits.
-        rounds: number of samples.
 
     Returns:
         A row with the cells per minute, and one with the overhead per cell in seconds: the time of all nodes that was

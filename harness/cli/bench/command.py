@@ -209,7 +209,6 @@ def numbers(option: str, text: str) -> list[int]:
 
     Args:
         option: the option that the list was given with, such as `--threads`.
-        text: the list.
 
     Raises:
         UserError: an entry is not an integer, or below 1.
@@ -227,7 +226,6 @@ def chosen(option: str, text: str, allowed: Sequence[str]) -> list[str]:
 
     Args:
         option: the option that the list was given with, such as `--peers`.
-        text: the list.
         allowed: the names that it may contain.
 
     Raises:
@@ -261,7 +259,6 @@ def shown(row: Row, scale: float = 1.0, digits: str = ".3g") -> str:
 
     Args:
         scale: factor to the unit that is shown, such as 1e6 from seconds to microseconds.
-        digits: format of the numbers.
     """
     if row.value is None:
         return row.status.replace("_", " ")
@@ -287,7 +284,6 @@ def section(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -
     """Return a table with a title as lines of Markdown, the last of which is empty.
 
     Args:
-        title: the title.
         columns: the names of the columns.
         rows: the text of each cell, row by row.
     """

@@ -120,7 +120,6 @@ def check_against_gymnasium(stepping: Stepping, steps: int = 400) -> None:
     """Check that native environments give exactly Gymnasium's observations, rewards and ends of episodes.
 
     Args:
-        stepping: names the environment.
         steps: environment steps to compare, half of them in each of two environments.
 
     Raises:
@@ -402,7 +401,6 @@ def repeated_cases(stepping: Stepping, recording: Recording) -> list[Case[Repeat
 
     Args:
         stepping: the MuJoCo environments that a timed call steps, and for how many steps.
-        recording: the run.
     """
 
     def native_setup() -> Repeated:

@@ -75,11 +75,7 @@ def stepping_of(id: str, count: int, mujoco_count: int) -> Stepping:
 
 
 def cases(stepping: Stepping) -> list[Case[Any]]:
-    """Return the functions to time for one environment: a case for each implementation that can run on this machine.
-
-    Args:
-        stepping: the environments that a timed call steps, and for how many steps.
-    """
+    """Return the functions to time for one environment: a case for each implementation that can run on this machine."""
     if stepping.id in native.mujoco_files():
         made: list[Case[Any]] = [*cases_of.repeated_cases(stepping, Recording.of(stepping))]
     else:
@@ -98,7 +94,6 @@ def environment_steps(name: str, stepping: Stepping) -> int:
 
     Args:
         name: name of the implementation's case, such as "native".
-        stepping: the environments, and the number of steps in a call.
     """
     return cases_of.gymnasium_steps(stepping) if name == "Gymnasium" else stepping.environment_steps
 
@@ -107,7 +102,6 @@ def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> Sequence[Envir
     """Return the timings of one environment as rows of the store, and a row with the reason if EnvPool cannot run.
 
     Args:
-        stepping: the environments that a call steps.
         timings: the timing of each implementation, by the name of its case, such as "native".
     """
     rows = [
@@ -225,12 +219,7 @@ def table(rows: Sequence[EnvironmentResult], absent: Sequence[str] = ()) -> str:
 
 
 def measured(stepping: Stepping, rounds: int, report: Report) -> Sequence[EnvironmentResult]:
-    """Time every implementation of an environment, and return a row for each.
-
-    Args:
-        stepping: the environments, and the number of steps in a call.
-        rounds: samples of each case.
-    """
+    """Time every implementation of an environment, and return a row for each."""
     simulator_warnings.route(stepping.id)
     # One core for everything, EnvPool's thread and PufferLib's process too.
     protocol = Protocol(rounds=rounds, largest_block=64)

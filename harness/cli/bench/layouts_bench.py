@@ -68,11 +68,7 @@ def cases(operation: str, capacity: int, batch_size: int) -> list[Case[SumTree]]
 
 
 def table(rows: Sequence[LayoutResult]) -> str:
-    """Return the results as Markdown: for each operation a table with a row per layout and a column per capacity.
-
-    Args:
-        rows: the measurements of all layouts, operations and capacities.
-    """
+    """Return the results as Markdown: for each operation a table with a row per layout and a column per capacity."""
     lines = ["# Layouts of the native sum tree", ""]
     lines += [
         f"Microseconds a call of {rows[0].batch_size}, median [95% interval] over the rounds; provenance: measured; "
@@ -105,8 +101,6 @@ def ablation(
 
     Args:
         operation: "sample" or "update".
-        capacity: number of leaves.
-        rounds: samples of each case.
     """
     found = measure(
         cases(operation, capacity, batch_size),

@@ -119,12 +119,7 @@ class Result:
 
     @classmethod
     def each(cls, cells: Sequence[LearnerCell], rows: Sequence[LearnerResult]) -> Iterator["Result"]:
-        """Yield the results that rows hold, by number of threads and configuration.
-
-        Args:
-            cells: the configurations.
-            rows: the rows of all of them, one configuration and number of threads after the other.
-        """
+        """Yield the results that rows hold, by number of threads and configuration."""
         by_name = {cell.name: cell for cell in cells}
         groups: dict[tuple[str, int], dict[str, LearnerResult]] = {}
         for row in rows:
@@ -217,7 +212,6 @@ def rows_of(
     The row of the native learner also says what the comparisons and the profile of its operations show.
 
     Args:
-        cell: the configuration.
         threads: threads of PyTorch, the native learner and the other systems.
         timings: timing of each learner by its name.
         peaks: peak arithmetic of one core.
@@ -267,9 +261,7 @@ def run_cell(
     """Time all learners in one configuration, and return a row for each.
 
     Args:
-        cell: the configuration: a workload's algorithm and network, and a batch size.
         threads: threads of PyTorch, the native learner and the other systems.
-        rounds: samples of each learner.
         compiled: whether PyTorch with `torch.compile` is timed too; its set-up takes minutes.
         peaks: peak arithmetic of one core.
         trained_steps: gradient steps of a training whose state the learners start from; 0: initial parameters.
@@ -297,7 +289,6 @@ def trained(cell: LearnerCell, steps: int) -> TrainedStart:
     """Train a configuration's workload, and return the learner's state and samples of the replay.
 
     Args:
-        cell: the configuration: a workload's algorithm and network, and a batch size.
         steps: gradient steps of the training.
 
     Raises:
@@ -309,12 +300,7 @@ def trained(cell: LearnerCell, steps: int) -> TrainedStart:
 
 
 def table(learner_cells: Sequence[LearnerCell], rows: Sequence[LearnerResult]) -> str:
-    """Return the results as Markdown: a table for each number of threads, then the native learner's speedups.
-
-    Args:
-        learner_cells: the configurations.
-        rows: the rows of each configuration and number of threads.
-    """
+    """Return the results as Markdown: a table for each number of threads, then the native learner's speedups."""
     results = list(Result.each(learner_cells, rows))
     lines = [
         "# Gradient steps",

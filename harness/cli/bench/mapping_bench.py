@@ -137,7 +137,6 @@ def cells_of(workloads: Sequence[StudiedWorkload], budget_s: float, only: str = 
     """Return the units of work of the benchmark, one for each workload, batch size and number of cores.
 
     Args:
-        workloads: the workloads.
         budget_s: seconds of a cell.
         only: part of the key, such as "pong-dqn-cnn/32/1-core", of the cells to return; empty for all.
     """
@@ -168,9 +167,6 @@ def table(rows: Sequence[StudyResult]) -> str:
     """Return the results as Markdown: a summary, then a table with a line per cell, then what was not run.
 
     A cell is a workload, a batch size and a number of cores.
-
-    Args:
-        rows: rows of the cells.
     """
     cells = results(rows)
     columns = ("cell", "best choice found", "gradient steps/s", "our choice", "its regret", "worst error")

@@ -195,11 +195,7 @@ def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
 
 
 def times(batch_size: int, rounds: int, report: Report) -> Sequence[FormatResult]:
-    """Time a gradient step in every number format, and return a row for each.
-
-    Args:
-        rounds: samples of each format.
-    """
+    """Time a gradient step in every number format, and return a row for each."""
     item = workloads.load(WORKLOAD)
     peaks = peaks_gmacs()
     protocol = Protocol(rounds=rounds, threads=1, block_s=5e-3, largest_block=64)
@@ -237,9 +233,6 @@ def profile(item: Workload, formats: Precision | None, batch_size: int) -> dict[
     """Return the seconds that a fixed-point gradient step spends in each kind of operation.
 
     Each operation counts with its minimum over `PROFILE_STEPS` steps.
-
-    Args:
-        formats: the fixed-point formats.
 
     Returns:
         Seconds per gradient step by kind of operation.

@@ -57,7 +57,6 @@ def measure(
 
     Args:
         capacity: number of leaves of every tree.
-        batch_sizes: items per call.
         rounds: samples of each tree for each operation and batch size.
         rows: the trees, including those of `floor_rows`, which time memory accesses alone; failures are stored in them.
 

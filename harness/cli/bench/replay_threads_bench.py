@@ -51,9 +51,6 @@ def table(rows: Sequence[Row]) -> str:
 
     It has the rounds per second of each way to share the buffer at each number of threads, how much more threads gain,
     and the ratios of PAL's way, with two locks, to the others.
-
-    Args:
-        rows: the measurements of all ways to share the buffer, numbers of threads and batch sizes.
     """
     details = rows[0].details
     lines = [

@@ -63,9 +63,6 @@ class Study:
         """Return a row with the score of each mapping over its seeds, from the trainings that are stored so far.
 
         `at_least_first` of a row says whether the mapping learns as much as the first mapping (`at_least`).
-
-        Args:
-            rows: the rows of the trainings, also those of other workloads.
         """
         made: list[LearningResult] = []
         for mapping in self.mappings:
@@ -113,12 +110,7 @@ def at_least(row: Row, first: Row) -> bool | None:
 
 
 def table(studies: Sequence[Study], rows: Sequence[Row]) -> str:
-    """Return the results as Markdown: a table with one line per workload and mapping (assignment to devices).
-
-    Args:
-        studies: what was trained.
-        rows: the rows of the trainings.
-    """
+    """Return the results as Markdown: a table with one line per workload and mapping (assignment to devices)."""
     lines = [
         "# Returns by mapping",
         "",

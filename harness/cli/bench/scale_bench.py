@@ -66,7 +66,6 @@ def simulate(
 
     Args:
         service: how long a request to each part takes.
-        nodes: numbers of nodes.
         shards: numbers of parts of the replay.
 
     Returns:

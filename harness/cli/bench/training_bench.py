@@ -209,7 +209,6 @@ def measure(
     """Time this project and other libraries on a workload in the same rounds, and compare what they learn.
 
     Args:
-        cell: the workload, with its goal and the other libraries.
         mapping: where this project runs its learner, replay management and storage.
         baselines: the other libraries, some of `cell.baselines`.
         budget_s: seconds of the rounds.
@@ -253,7 +252,6 @@ def judged(cell: TrainingCell, rows: Sequence[Result]) -> str:
     which also heeds how this project compares with itself and, for "faster", the returns.
 
     Args:
-        cell: the workload, with its goal and the other libraries.
         rows: its rows from `measure`.
     """
     if cell.level_with:
@@ -370,7 +368,6 @@ def table(
     The notes compare the returns, and say how each library's training differs from the workload as stated.
 
     Args:
-        cells: the workloads.
         mapping: this project's mapping, for the text.
         native_environments: whether C++ stepped this project's environments.
         rows: the rows of `measure` of all of them.

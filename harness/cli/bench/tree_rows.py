@@ -99,7 +99,6 @@ class TreeRow:
 
         Args:
             operation: "sample" or "update", or one of `FLOORS`.
-            calls: number of calls.
             seed: seed of the calls' arguments.
 
         Raises:
@@ -174,7 +173,6 @@ def case(row: TreeRow, operation: str, batch_size: int, rng: np.random.Generator
 
     Args:
         operation: "sample" or "update"; the memory floors have one of their own.
-        batch_size: items of a call.
         rng: generator for the seeds of the calls' arguments.
     """
     asked = row.name if row.name in FLOORS else operation

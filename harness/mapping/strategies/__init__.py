@@ -14,7 +14,6 @@ def discover(package: str = __name__, *, only_validated: bool = False) -> dict[s
     """Return the strategies that the files of a package define, by name, file by file in alphabetical order.
 
     Args:
-        package: an importable package.
         only_validated: return the strategies of `ONLY_VALIDATED`, if a file has it, instead of `STRATEGIES`.
 
     Raises:

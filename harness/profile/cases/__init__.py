@@ -29,7 +29,6 @@ def primitive_cases(
     """Return the benchmark cases of every primitive of a workload, as the papers define them, on every backend here.
 
     Args:
-        workload, batch_size: define the sizes.
         precisions: precisions of the learners, as `primitives.learner.create` takes them.
     """
     off_policy = workload.algorithm.name != "ppo"
@@ -52,7 +51,6 @@ def piece_cases(
     A piece is timed at its place in the loop, whereas a primitive is timed alone.
 
     Args:
-        workload, batch_size: define the sizes.
         parts: learners and replays shared with other cases; None creates them.
     """
     problem = problem_of(workload, batch_size)
@@ -79,11 +77,7 @@ def _stating_capacity(
 def all_cases(
     workload: Workload, batch_size: int, precisions: Sequence[str] = (FLOAT_32,)
 ) -> list[PrimitiveCase]:
-    """Return the benchmark cases of the primitives and of the training loop's pieces, each with its own name.
-
-    Args:
-        workload, batch_size: define the sizes.
-    """
+    """Return the benchmark cases of the primitives and of the training loop's pieces, each with its own name."""
     return [
         *primitive_cases(workload, batch_size, precisions),
         *streamed_cases(workload, batch_size),

@@ -37,9 +37,6 @@ def learner_cases(
     `fresh_learner.step`, a gradient step from initial parameters on random batches; and `actor.infer`, the choice of an
     exploring action for one observation. The NumPy reference is left out: the others are checked against it, and no
     mapping uses it.
-
-    Args:
-        workload, batch_size: define the sizes.
     """
     # Counting the work needs a trace of the step, which asv and pytest-benchmark do not need.
     step, infer = cache(lambda: step_work(workload, batch_size)), cache(lambda: infer_work(workload))
@@ -55,9 +52,6 @@ def streamed_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCas
 
     `learner.step in N streams` is the step of `learner.step` with the batch divided between N command queues. PRL's
     composer chooses N from these times (`harness.mapping.strategies.pearl24`).
-
-    Args:
-        workload, batch_size: define the sizes.
     """
     if isinstance(algorithm_of(workload), CustomAlgorithm):
         return  # a step of one's own cannot be divided at its gradients

@@ -132,7 +132,6 @@ def on_policy_cases(
     `round.collect`.
 
     Args:
-        workload: defines the sizes.
         problem: properties of the workload, such as the vector steps of an iteration.
         parts: learners and actors shared with other cases; None creates them.
     """

@@ -49,7 +49,6 @@ def check_replay(workload: Workload, replay: Replay, out: Sample) -> None:
     and priorities must be those that the workload's settings define.
 
     Args:
-        workload: gives the settings.
         replay: the replay; it is changed.
         out: an earlier sample, whose arrays the checked sample reuses.
 
@@ -85,7 +84,6 @@ def check_learn(workload: Workload, learner: Learner, sample: Sample) -> None:
     """Take a gradient step on a sample, and raise AssertionError unless its results are correct; see `check_step`.
 
     Args:
-        workload: the workload whose algorithm is learnt.
         learner: the learner that takes the step.
         sample: a batch of the replay, with its importance weights.
     """
@@ -98,9 +96,7 @@ def check_steps(workload: Workload, replay: Any, learner: Learner, steps: FusedS
     They must be those of the TD errors of the batch that `replay.sample` draws with the same random generator.
 
     Args:
-        workload: gives the algorithm.
         replay, learner: the parts that `steps` uses.
-        steps: the fused gradient steps.
 
     Raises:
         AssertionError: a priority is wrong.

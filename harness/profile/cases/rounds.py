@@ -187,7 +187,6 @@ class Sequences:
         """Return the benchmark case that times rounds of training with one mapping, in parts.
 
         Args:
-            name: name of the case.
             learner, manager: targets (backend and device) of the learner and of the replay management.
             variant: how the rounds differ from those of the strict loop.
         """
@@ -326,8 +325,6 @@ def _stored(
     """Yield each learner's parts with the first replay management, and each replay management's with the first learner.
 
     Args:
-        made: creates the cases.
-        storage: target of the storage.
         primitive: prefix of the primitives' names.
         learners, rmms: the targets of learners and replay managements.
         items: rows that a round inserts, and the batch size.
@@ -355,12 +352,6 @@ def beside_learner(target: Target, case: Case[Round], rows: int, batch: int) -> 
 
     Compared with the same calls next to the native learner, they show how much a learner slows down its neighbours.
     The empty loop is a training whose parts do nothing.
-
-    Args:
-        target: backend and device of the learner.
-        case: the timed rounds.
-        rows: transitions per insertion.
-        batch: transitions per batch.
     """
     for part, items in (("insert", rows), ("sample", batch), ("update", batch), ("runtime", 1)):
         yield PrimitiveCase(f"beside_learner.{part}", target, items, case, part)
@@ -371,12 +362,6 @@ def beside_replay(target: Target, case: Case[Round], rows: int, batch: int) -> I
 
     Compared with the same calls next to the native replay, they show how much a replay slows down its neighbours.
     The empty loop is a training whose parts do nothing.
-
-    Args:
-        target: backend and device of the replay management.
-        case: the timed rounds.
-        rows: transitions per insertion.
-        batch: transitions per batch.
     """
     for part, items in (("collect", rows), ("learn", batch), ("runtime", 1)):
         yield PrimitiveCase(f"beside_replay.{part}", target, items, case, part)
@@ -388,7 +373,6 @@ def actor_for(
     """Return an actor whose exploration rate already has its final value, as late in training.
 
     Args:
-        workload: the workload whose environments are stepped.
         vector_steps: most vector steps per call.
         fields: columns of a transition, with shape and dtype.
         clip: whether the policy's continuous actions may be outside [-1, 1] and are clipped for the environments.

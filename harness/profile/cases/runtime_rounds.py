@@ -29,7 +29,6 @@ def empty_training(
     """Return a training whose parts do nothing, ready to take rounds.
 
     Args:
-        workload, problem: give the numbers of steps.
         fusion: `Fusion.STEP` makes whole gradient steps one call; otherwise their parts are separate calls.
         schedule: how the training is run, by default with all parts in its thread.
     """
@@ -83,7 +82,6 @@ def empty_iterations(workload: Workload, algorithm: PPO, problem: Problem) -> On
     """Return an on-policy training whose parts do nothing, ready to take iterations.
 
     Args:
-        workload, problem: give the numbers of steps.
         algorithm: the workload's algorithm.
     """
     idle = cast(Any, IdleLearner(algorithm, problem))

@@ -75,7 +75,6 @@ class SharedParts:
         one for each tree would take most of a profile's memory.
 
         Args:
-            target: backend and device of the replay management.
             fusion: `NONE` keeps tree and storage separate; otherwise they are fused if possible.
             storage: backend and device of the storage; a simulated storage has its data on the host.
             learner: backend and device of the learner; if it is simulated, batches of a real device are copied to the
@@ -118,7 +117,6 @@ class SharedParts:
         Args:
             plan: the environments, and how the actors step them; the same in every call.
             learner: the learner whose weights the actors use.
-            processes: number of processes.
         """
         key = CPU, len(plan.environments), processes
         if key not in self._pools:
@@ -132,11 +130,7 @@ class SharedParts:
         self._pools.clear()
 
     def steps(self, learner: Target, manager: Target) -> FusedSteps:
-        """Return an object that runs whole gradient steps of a learner and a replay in one call.
-
-        Args:
-            learner, manager: backend and device of the learner and of the replay management.
-        """
+        """Return an object that runs whole gradient steps of a learner and a replay in one call."""
         return FusedSteps(cast(ConcurrentReplay, self.replay(manager)), self.learner(learner))
 
 
@@ -144,7 +138,6 @@ def fill(replay: Replay, rng: np.random.Generator, start: TrainedStart | None = 
     """Insert transitions until a replay is full, those of a training or else random ones, with random priorities.
 
     Args:
-        replay: the replay to fill.
         rng: generator of the priorities, and of random transitions.
         start: the training whose transitions are inserted; None: random transitions.
     """
@@ -166,9 +159,7 @@ def prioritise(replay: Replay, rows: range, rng: np.random.Generator) -> None:
     """Give rows of a replay random priorities, some at a time, because the tree may be simulated.
 
     Args:
-        replay: the replay.
         rows: the rows, all of them filled.
-        rng: generator of the priorities.
     """
     step = block_rows(replay.storage)
     for first in range(rows.start, rows.stop, step):

@@ -48,10 +48,6 @@ class Publishing(InlineActors):
     """One actor that takes turns with the learner, and also copies the learner's weights to shared memory.
 
     Weights are handed to actors in other processes by such a copy; here only the time of the copy is of interest.
-
-    Args:
-        actor: steps the environments.
-        learner: chooses the actions.
     """
 
     def __init__(self, actor: Actor, learner: Learner) -> None:

@@ -55,12 +55,7 @@ class Limits:
 
 
 def limits(cell: LearnerCell, threads: int = 1) -> Limits:
-    """Profile the native learner, with a number of threads, on a configuration of the learner benchmark.
-
-    Args:
-        cell: the configuration: a workload's algorithm and network, and a batch size.
-        threads: threads of the learner.
-    """
+    """Profile the native learner, with a number of threads, on a configuration of the learner benchmark."""
     item = cell.item
     algorithm = algorithm_of(item)
     made: Any = learner.create(algorithm, batch_size=cell.batch_size, backend="native", threads=threads)

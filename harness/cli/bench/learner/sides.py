@@ -53,7 +53,6 @@ def sides(
     """Yield the learners to time in the same rounds for one configuration, as cases (functions to time).
 
     Args:
-        cell: the configuration: a workload's algorithm and network, and a batch size.
         threads: threads of PyTorch, of the native learner and of the other systems.
         compiled: whether PyTorch with `torch.compile` is timed too; its set-up takes minutes.
         start: a trained state, from which this project's learners start, and batches; other systems and eager PyTorch

@@ -106,7 +106,6 @@ def least_s(seconds: MappingABC[str, float], cores: int, *, threads: bool) -> fl
 
     Args:
         seconds: seconds of each term.
-        cores: cores of the host.
         threads: whether learner and replay manager are two threads. The manager, which waits for the learner, is then
             taken to share the cores that the learner leaves to the actors, where the system's scheduler put it.
     """
