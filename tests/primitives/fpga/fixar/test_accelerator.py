@@ -136,6 +136,7 @@ def test_a_batch_that_does_not_fill_its_groups_is_refused(tiny: Library) -> None
         model.train(batch(np.random.default_rng(0), TINY, 3), settings(1, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_step_after_a_reset_within_a_step_is_as_the_first() -> None:
     shape = FixarShape(state=3, action=1, hidden=(3, 3), side=4)

@@ -83,16 +83,10 @@ def check_that_sending_is_alone(settings: AcceleratorSettings, host: Accelerator
     assert not any(layer.any() for layer in host.weights())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
-    [
-        pytest.param(SMALL, marks=pytest.mark.slow),
-        pytest.param(replace(SMALL, pipelines=2), marks=pytest.mark.slow),
-        IN_TURN,
-        DIVIDED,
-        pytest.param(WITH_ACTOR, marks=pytest.mark.slow),
-        pytest.param(LATE_TARGETS, marks=pytest.mark.slow),
-    ],
+    [SMALL, replace(SMALL, pipelines=2), IN_TURN, DIVIDED, WITH_ACTOR, LATE_TARGETS],
     ids=["small", "two pipelines", "in turn", "divided", "with actor", "late targets"],
 )
 def test_gradient_steps_are_the_golden_models_bit_by_bit(settings: AcceleratorSettings) -> None:
@@ -161,7 +155,8 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
         AcceleratorSettings((LayerShape(4, 8, 1), LayerShape(9, 2, 1)))
 
 
-@pytest.mark.parametrize("banks", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("banks", [1, 2])
 def test_a_run_after_a_reset_is_as_the_first(banks: int) -> None:
     settings = AcceleratorSettings(
         layers_of(NETWORKS["small"], 1), largest_batch=8, levels=2, banks=banks, pipelines=banks

@@ -24,6 +24,7 @@ from tests.primitives.fpga.ppo_accelerator.training_step import (
 SIDE, SAMPLES = 8, 16
 
 
+@pytest.mark.slow
 def test_networks_with_relu_train_bit_by_bit() -> None:
     """A step of both networks at once, then one of the first network, with two hidden layers, on both units.
 
