@@ -15,31 +15,27 @@ Each line of standard input is a job in JSON; each line of standard output is it
 """
 
 import gc
-import importlib.util
-import json
-import os
-import sys
 import time
-import traceback
-from pathlib import Path
+
+from job_loop import answer_parts
 
 
-def load(path):
-    """Import the Python file at `path`, and return it as a module."""
-    sys.path.insert(0, str(Path(__file__).parent))
-    spec = importlib.util.spec_from_file_location("adapter", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def create(module, job):
+    """Return the training that a job asks for.
+
+    Raises:
+        ValueError: the library's adapter has no such algorithm.
+    """
+    if job["algorithm"] not in module.ALGORITHMS:
+        raise ValueError(f"algorithm: found {job['algorithm']}; allowed: {', '.join(module.ALGORITHMS)}")
+    return module.create(job["algorithm"], job["replay"] == "ours", job["capacity"])
 
 
-def answer_to(job, module, training):
+def answer_to(training, job):
     """Carry out a job with a training that exists, and return the answer as a dict.
 
     Args:
         job: `{"environment_steps": n}` to train for n environment steps, or `{"facts": true}`.
-        module: the library's `adapter.py`; not used.
-        training: the training that `adapter.py`'s `create` returned.
 
     Returns:
         After environment steps, `gradient_steps` and `wall_s` (seconds); otherwise the facts about the replay's
@@ -53,29 +49,5 @@ def answer_to(job, module, training):
     return training.facts()
 
 
-def main():
-    """Answer the jobs of standard input until it ends; an error becomes the answer to its job."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints must go to standard error
-    module = training = None
-    for line in sys.stdin:
-        try:
-            job = json.loads(line)
-            module = module or load(sys.argv[1])
-            if "algorithm" in job:
-                if job["algorithm"] not in module.ALGORITHMS:
-                    raise ValueError(
-                        f"algorithm: found {job['algorithm']}; allowed: {', '.join(module.ALGORITHMS)}"
-                    )
-                training = module.create(job["algorithm"], job["replay"] == "ours", job["capacity"])
-                answer = {"version": module.VERSION, "note": module.NOTE}
-            else:
-                answer = answer_to(job, module, training)
-        except Exception as error:
-            traceback.print_exc()
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), file=answers, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    answer_parts("algorithm", create, answer_to)

@@ -14,12 +14,11 @@ starts. A job that cannot be done gets {"error": ...}.
 """
 
 import gc
-import sys
 import time
 from itertools import pairwise
 
 import numpy as np
-from job_loop import answer_jobs, load
+from job_loop import answer_parts
 
 CHECKED_STEPS = 200
 
@@ -43,7 +42,7 @@ def check(environments, count):
 
 
 def time_steps(environments, job):
-    """Return the seconds of `job["calls"]` steps of all environments, with random actions that are drawn beforehand.
+    """Return the answer to a job: the seconds of `job["calls"]` steps of all environments, whose actions are random.
 
     Args:
         job: `{"calls": n, "seed": s}`, the number of steps and the seed of the actions.
@@ -56,28 +55,15 @@ def time_steps(environments, job):
         environments.step(one)
     wall_s = time.perf_counter() - start_s
     gc.enable()
-    return wall_s
+    return {"wall_s": wall_s}
 
 
-class Environments:
-    """Answers jobs: keeps the environments of the last job that asked for some.
-
-    Args:
-        path: the library's `environment.py`, which is imported by the first job.
-    """
-
-    def __init__(self, path):
-        self.path, self.module, self.environments = path, None, None
-
-    def answer(self, job):
-        """Return the answer to a job; see the module's docstring."""
-        self.module = self.module or load(self.path)
-        if "id" not in job:
-            return {"wall_s": time_steps(self.environments, job)}
-        self.environments = self.module.create(job["id"], job["count"])
-        check(self.environments, job["count"])
-        return {"version": self.module.VERSION, "note": self.module.NOTE}
+def create(module, job):
+    """Return the environments that a job asks for."""
+    environments = module.create(job["id"], job["count"])
+    check(environments, job["count"])
+    return environments
 
 
 if __name__ == "__main__":
-    answer_jobs(Environments(sys.argv[1]).answer)
+    answer_parts("id", create, time_steps)

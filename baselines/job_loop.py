@@ -135,6 +135,28 @@ def answer_jobs(answer):
         print(json.dumps(answered), file=output, flush=True)
 
 
+def answer_parts(key, create, measure):
+    """Answer the jobs of standard input about one part of a library, which the last job with the field `key` created.
+
+    Args:
+        key: a field of every job that creates a part; its answer is `{"version": ..., "note": ...}`.
+        create: function from the module of the file that the worker is given, and such a job, to the part, checked.
+        measure: function from the part and another job to the answer, a dict.
+    """
+    module = part = None
+
+    def answer(job):
+        nonlocal module, part
+        module = module or load(sys.argv[1])
+        if key not in job:
+            return measure(part, job)
+        part = None  # releases its memory before the next one is created
+        part = create(module, job)
+        return {"version": module.VERSION, "note": module.NOTE}
+
+    answer_jobs(answer)
+
+
 def load(path):
     """Import the Python file at `path`, which a worker times, and return it as a module."""
     spec = importlib.util.spec_from_file_location("timed", path)

@@ -14,9 +14,8 @@ Each line of standard input is a job in JSON; each line of standard output is it
 
 import gc
 import math
-import sys
 
-from job_loop import answer_jobs, load
+from job_loop import answer_parts
 
 
 def check(learner):
@@ -32,28 +31,20 @@ def check(learner):
     assert before != after, "its steps change nothing"
 
 
-class Learners:
-    """Answers jobs: keeps the learner of the last job that asked for one.
+def create(module, job):
+    """Return the learner that a job asks for."""
+    learner = module.create(job["workload"], job["batch_size"], job["threads"])
+    check(learner)
+    return learner
 
-    Args:
-        path: the library's `learner.py`, which is imported by the first job.
-    """
 
-    def __init__(self, path):
-        self.path, self.module, self.learner = path, None, None
-
-    def answer(self, job):
-        """Return the answer to a job; see the module's docstring."""
-        if "calls" in job:
-            gc.disable()
-            wall_s = self.learner.time_steps(job["calls"])
-            gc.enable()
-            return {"wall_s": wall_s}
-        self.module = self.module or load(self.path)
-        self.learner = self.module.create(job["workload"], job["batch_size"], job["threads"])
-        check(self.learner)
-        return {"version": self.module.VERSION, "note": self.module.NOTE}
+def time_steps(learner, job):
+    """Return the answer to `{"calls": n}`: the seconds of n gradient steps."""
+    gc.disable()
+    wall_s = learner.time_steps(job["calls"])
+    gc.enable()
+    return {"wall_s": wall_s}
 
 
 if __name__ == "__main__":
-    answer_jobs(Learners(sys.argv[1]).answer)
+    answer_parts("workload", create, time_steps)

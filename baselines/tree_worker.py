@@ -15,11 +15,10 @@ with random leaves. A job that cannot be done gets {"error": ...}.
 """
 
 import gc
-import sys
 import time
 
 import numpy as np
-from job_loop import answer_jobs, load
+from job_loop import answer_parts
 
 
 def check(tree, priorities):
@@ -46,14 +45,15 @@ def check(tree, priorities):
     assert np.isin(drawn, heavy).mean() < 0.5, "an update has had no effect"
 
 
-def time_calls(tree, capacity, job):
-    """Return the seconds that the calls of a tree which a job requests take together.
+def time_calls(part, job):
+    """Return the answer to a job: the seconds that the calls of a tree which it requests take together.
 
     Args:
-        capacity: number of its leaves.
+        part: the tree, and the number of its leaves.
         job: `{"operation": "sample" | "update", "batch_size": B, "calls": n, "seed": s}`; another operation is a
             method of the tree that is called with B random leaves.
     """
+    tree, capacity = part
     rng = np.random.default_rng(job["seed"])
     size = job["batch_size"]
     if job["operation"] == "sample":
@@ -74,32 +74,16 @@ def time_calls(tree, capacity, job):
     synchronise()
     wall_s = time.perf_counter() - start_s
     gc.enable()
-    return wall_s
+    return {"wall_s": wall_s}
 
 
-class Trees:
-    """Answers jobs: keeps the tree of the last job that asked for one.
-
-    Args:
-        path: the library's `tree.py`, which is imported by the first job.
-    """
-
-    def __init__(self, path):
-        self.path, self.module, self.tree, self.capacity = path, None, None, 0
-
-    def answer(self, job):
-        """Return the answer to a job; see the module's docstring."""
-        self.module = self.module or load(self.path)
-        if "capacity" not in job:
-            return {"wall_s": time_calls(self.tree, self.capacity, job)}
-        self.capacity = job["capacity"]
-        self.tree = None  # releases its memory before the next one is created
-        self.tree = self.module.create(self.capacity)
-        priorities = np.random.default_rng(1).random(self.capacity)
-        self.tree.fill(priorities)
-        check(self.tree, priorities)
-        return {"version": self.module.VERSION, "note": self.module.NOTE}
+def create(module, job):
+    """Return the filled tree that a job asks for, and its capacity."""
+    tree, priorities = module.create(job["capacity"]), np.random.default_rng(1).random(job["capacity"])
+    tree.fill(priorities)
+    check(tree, priorities)
+    return tree, job["capacity"]
 
 
 if __name__ == "__main__":
-    answer_jobs(Trees(sys.argv[1]).answer)
+    answer_parts("capacity", create, time_calls)
