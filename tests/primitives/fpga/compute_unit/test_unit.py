@@ -87,8 +87,6 @@ def test_what_does_not_fit_the_memories_is_refused() -> None:
         ValueError, match="layout: found 'plain'; allowed for a core with block_load: blocked"
     ):
         unit("plain", block_load=True)
-    with pytest.raises(ValueError, match="engine: found 'fast'"):
-        SimulatedUnit(side=2, engine="fast")
 
 
 @pytest.mark.slow
