@@ -1,11 +1,12 @@
 """Decides which kind of device, such as CPU, GPU or FPGA, takes the shortest time at a batch size."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.device_times import NAMES, listed, shared_sizes
+from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.number import Number
 
 
@@ -17,11 +18,9 @@ def first_at(found: dict[str, dict[int, Number]], size: int) -> str | None:
     """
     at = {kind: sizes[size] for kind, sizes in found.items() if size in sizes}
     best = min(at, key=lambda kind: at[kind].value)
-    bounds = {kind: _bounds(time) for kind, time in at.items()}
-    mine = bounds.pop(best)
-    if mine is None or any(other is None or mine[1] >= other[0] for other in bounds.values()):
-        return None
-    return best
+    bounds = {kind: interval(time) for kind, time in at.items()}
+    _, high = bounds.pop(best)
+    return None if math.isinf(high) or any(high >= low for low, _ in bounds.values()) else best
 
 
 def exact(time: Number) -> Number:
@@ -30,14 +29,8 @@ def exact(time: Number) -> Number:
     Args:
         time: the time; a measured one without an interval is returned unchanged.
     """
-    bounds = _bounds(time)
-    return time if bounds is None else replace(time, low=bounds[0], high=bounds[1])
-
-
-def _bounds(time: Number) -> tuple[float, float] | None:
-    if time.low is not None and time.high is not None:
-        return time.low, time.high
-    return None if time.provenance is Provenance.MEASURED else (time.value, time.value)
+    low, high = interval(time)
+    return time if math.isinf(low) else replace(time, low=low, high=high)
 
 
 def ordered(found: dict[str, dict[int, Number]], expected: dict[int, str]) -> Finding:

@@ -88,6 +88,11 @@ def from_text(*keys: str) -> tuple[Number, ...]:
     )
 
 
+def integers(*keys: str) -> tuple[int, ...]:
+    """Return whole numbers that the papers print in their text, as `from_text` takes them."""
+    return tuple(int(number.value) for number in from_text(*keys))
+
+
 def from_cell(table: str, row: str, column: str) -> Number:
     """Return the number in a cell of a published table or figure.
 

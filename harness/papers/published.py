@@ -150,16 +150,7 @@ def table(name: str) -> Table:
 def text() -> dict[str, PublishedQuantity]:
     """Return the numbers that the five papers print in their text, by key, such as "MAP.optimum_gap"."""
     quantities = {
-        row["key"]: PublishedQuantity(
-            key=row["key"],
-            paper=row["paper"],
-            place=row["place"],
-            quantity=row["quantity"],
-            value=float(row["value"]),
-            unit=row["unit"],
-            words=row["words"],
-        )
-        for row in _rows("text.csv")
+        row["key"]: PublishedQuantity(**row | {"value": float(row["value"])}) for row in _rows("text.csv")
     }
     if len(quantities) != len(_rows("text.csv")):
         raise ValueError("text.csv: two rows have the same key")

@@ -11,7 +11,7 @@ Agarwal et al. 2021). Its share is its gain over the first twentieth of training
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -198,18 +198,39 @@ def runs_of(frame: pd.DataFrame, experiment: Relaxation) -> dict[str, Runs]:
         For each workload, the rows by name of the variant and by seed, only with seeds that all variants have.
         Workloads with fewer than `FEWEST_SAMPLES` such seeds are left out.
     """
-    found: dict[str, dict[int, Runs]] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
-    for row in rows_of(frame, experiment.key, "final_return"):
-        length = row.parameters.gradient_steps or 0  # rows of earlier versions do not state it
-        found[row.workload][length][row.backend][row.parameters.seed] = row
     names = [curve.name for curve in experiment.curves]
-    complete = {}
+    # Rows of earlier versions do not state their length.
+    found = [
+        (row.parameters.gradient_steps or 0, row) for row in rows_of(frame, experiment.key, "final_return")
+    ]
+    complete = complete_runs(found, names)
+    return {workload: {name: runs[name] for name in names} for workload, runs in complete.items()}
+
+
+def complete_runs(
+    rows: Iterable[tuple[int, Any]], curves: Sequence[str], fewest: int = FEWEST_SAMPLES
+) -> dict[str, Runs]:
+    """Return, for each workload, the longest trainings of the same length of which each curve has several seeds.
+
+    Shorter ones are returned if the longer ones have too few seeds for an interval, and fewer than the shorter.
+
+    Args:
+        rows: trainings, each after its length.
+        curves: the curves that a workload needs; rows of others are returned for the seeds that all of these have.
+        fewest: fewest seeds of the shortest trainings.
+    """
+    found: dict[str, dict[int, Runs]] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
+    for length, row in rows:
+        found[row.workload][length][row.backend][row.parameters.seed] = row
+    complete: dict[str, Runs] = {}
     for workload, lengths in found.items():
-        for _, curves in sorted(lengths.items()):
-            seeds = set.intersection(*(set(curves.get(name, {})) for name in names))
-            if len(seeds) >= FEWEST_SAMPLES:
+        for _, some in sorted(lengths.items()):
+            seeds = set.intersection(*(set(some.get(curve, {})) for curve in curves))
+            shorter = len(complete[workload][curves[0]]) if workload in complete else 0
+            if len(seeds) >= min(FEWEST_SAMPLES, max(fewest, shorter)):
                 complete[workload] = {
-                    name: {seed: curves[name][seed] for seed in sorted(seeds)} for name in names
+                    curve: {seed: of[seed] for seed in sorted(seeds) if seed in of}
+                    for curve, of in some.items()
                 }
     return complete
 

@@ -1,7 +1,7 @@
 """Plots the report's tables; each plot shows the rows of one table."""
 
 from collections.abc import Sequence
-from itertools import groupby, product
+from itertools import product
 from textwrap import shorten
 
 import matplotlib as mpl
@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.papers import Verdict
+from placerl.harness.papers import Verdict, charts
+from placerl.harness.papers.charts import Panel
 from placerl.harness.papers.drawing import (
     GRID,
     INK,
@@ -28,9 +29,9 @@ from placerl.harness.papers.drawing import (
     marker,
     new_figure,
     plain,
-    seconds,
     thousands,
 )
+from placerl.harness.papers.number import Number
 from placerl.harness.report.drawing import STYLE, svg
 from placerl.harness.report.formatting import MARKS
 from placerl.harness.report.names import people_s_name
@@ -42,35 +43,21 @@ from placerl.harness.report.rows.trainings import TrainingCurve
 
 def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime]) -> Markup:
     """Plot the time of a call over the batch size, one line per backend and device, both axes logarithmic."""
+
+    def series(t: PrimitiveTime) -> str:
+        return " ".join(
+            filter(None, (t.backend, t.variant, "" if t.device in ("cpu", t.backend) else t.device))
+        )
+
+    points: dict[tuple[str, str], list[tuple[int, Number]]] = {}
+    for t in sorted(times, key=lambda t: (series(t), t.batch_size or 0)):
+        if t.time is not None and t.batch_size is not None:
+            points.setdefault((series(t), t.time.provenance), []).append((t.batch_size, t.time))
+    lines = [charts.line(label, found) for (label, _), found in points.items()]
+    name = people_s_name(primitive)
     with mpl.rc_context(STYLE):
-        figure, axes = new_figure()
-        timed = [t for t in times if t.time is not None and t.batch_size is not None]
-
-        def series(t: PrimitiveTime) -> str:
-            device = "" if t.device in ("cpu", t.backend) else t.device
-            mark = f"({t.time.provenance})" if t.time and t.time.provenance != Provenance.MEASURED else ""
-            return " ".join(filter(None, (t.backend, t.variant, device, mark)))
-
-        timed.sort(key=lambda t: (series(t), t.batch_size or 0))
-        for index, (label, group) in enumerate(groupby(timed, key=series)):
-            points = list(group)
-            numbers = [t.time for t in points if t.time is not None]
-            axes.errorbar(
-                [t.batch_size or 0 for t in points],
-                [n.value for n in numbers],
-                yerr=errors(numbers),
-                label=label,
-                color=colour(index),
-                marker=marker(index),
-                linestyle=LINES[index % SERIES],
-                capsize=2,
-            )
-        axes.set(title=people_s_name(primitive), xlabel="batch size", ylabel="time per call", xscale="log")
-        axes.set_xticks(sorted({t.batch_size or 0 for t in timed}))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
-        axes.xaxis.set_minor_locator(NullLocator())
-        logarithmic(axes.yaxis, ends_of(t.time for t in timed if t.time is not None), seconds)
-        legend_below(axes)
+        figure = charts.chart(Panel("batch size", "time per call (s)", lines, name, log_x=True, log_y=True))
+    assert figure is not None, "of measured, simulated or modelled times"
     return svg(
         figure,
         f"time-{workload}-{primitive}",

@@ -16,7 +16,7 @@ from placerl.harness.papers.evidence import rows_of
 from placerl.harness.papers.fix import training
 from placerl.harness.papers.fix.training import DYNAMIC, FIXED_16, FIXED_32, FLOAT
 from placerl.harness.papers.number import Number, from_cell, from_text
-from placerl.harness.papers.relaxed_training import share_of_gain
+from placerl.harness.papers.relaxed_training import Runs, complete_runs, share_of_gain
 
 _FIGURE, _LEVEL = "fix_figure_7", "mean of evaluations 150 to 200"
 _EVALUATIONS = 200  # evaluations per run in the paper
@@ -33,9 +33,6 @@ FAILS = 0.5
 """A curve counts as failing to train if its share of the gain is below this, with its whole interval."""
 PUBLISHED_WORKLOAD, PUBLISHED_STEPS = "halfcheetah-ddpg", 1_000_000
 """The run of Fig. 7. What another environment or a shorter run shows does not contradict it."""
-
-Runs = dict[str, dict[int, Any]]
-"""The rows of one workload, by curve and seed."""
 
 
 def published_levels() -> tuple[Number, ...]:
@@ -80,20 +77,8 @@ def _runs(frame: pd.DataFrame) -> dict[str, Runs]:
     Only runs of the same number of steps are compared: where a store holds several tiers, the longest of those that
     have enough seeds for an interval, or as many as the shorter ones.
     """
-    found: dict[str, dict[int, Runs]] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
-    for row in rows_of(frame, training.EXPERIMENT, "evaluation_return"):
-        found[row.workload][row.parameters.steps][row.backend][row.parameters.seed] = row
-    complete: dict[str, Runs] = {}
-    for name, lengths in found.items():
-        for _, curves in sorted(lengths.items()):
-            seeds = set.intersection(*(set(curves.get(curve, {})) for curve in CURVES))
-            shorter = len(complete[name][FLOAT]) if name in complete else 1
-            if len(seeds) >= min(FEWEST_SAMPLES, shorter):
-                complete[name] = {
-                    curve: {seed: rows[seed] for seed in sorted(seeds) if seed in rows}
-                    for curve, rows in curves.items()
-                }
-    return complete
+    rows = rows_of(frame, training.EXPERIMENT, "evaluation_return")
+    return complete_runs(((row.parameters.steps, row) for row in rows), CURVES, fewest=1)
 
 
 def _judged(name: str, runs: Runs, ours: list[Number], words: list[str]) -> Outcome:

@@ -9,10 +9,11 @@ import pandas as pd
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
-from placerl.harness.papers.number import Number, from_text
+from placerl.harness.papers.number import Number, from_text, integers
 
 ARRAY_SIDE = 16  # FIX III
 """Length of the vectors in which activations are stored: the side of the array (FIX III)."""
+_HALFCHEETAH = ("FIX.halfcheetah_state", "FIX.halfcheetah_action", "FIX.hidden_1", "FIX.hidden_2")
 
 
 def _spaces(name: str) -> tuple[Number, Number]:
@@ -54,12 +55,7 @@ class WeightsFillMemory(Claim):
         from placerl.primitives.algorithms.networks import MLP, parameter_count
 
         stated = self.published[0]
-        state, action, first, second = (
-            int(n.value)
-            for n in from_text(
-                "FIX.halfcheetah_state", "FIX.halfcheetah_action", "FIX.hidden_1", "FIX.hidden_2"
-            )
-        )
+        state, action, first, second = integers(*_HALFCHEETAH)
         networks = MLP((state, first, second, action)), MLP((state + action, first, second, 1))
         size = 4 * sum(map(parameter_count, networks)) / 1e6
         source = "weights and biases x 4 bytes, placerl.primitives.algorithms.networks"
@@ -85,12 +81,7 @@ class ActivationsFillMemory(Claim):
 
     def judge(self, _: pd.DataFrame) -> Finding:
         stated = self.published[0]
-        state, first, second, action = (
-            int(n.value)
-            for n in from_text(
-                "FIX.halfcheetah_state", "FIX.hidden_1", "FIX.hidden_2", "FIX.halfcheetah_action"
-            )
-        )
+        state, action, first, second = integers(*_HALFCHEETAH)
         ours = []
         for name, sizes in (("outputs", (first, second, action)), ("inputs", (state, first, second))):
             vectors = sum(-(-size // ARRAY_SIDE) for size in sizes)

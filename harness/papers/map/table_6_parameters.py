@@ -11,7 +11,7 @@ import pandas as pd
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers.base import Claim, Finding, by_a_model
-from placerl.harness.papers.number import Number, from_cell, from_text
+from placerl.harness.papers.number import Number, from_cell, integers
 from placerl.primitives.fpga.devices import catalogue
 from placerl.primitives.fpga.explore import map_replay
 from placerl.primitives.learner.fpga import pipeline, pipeline_resources
@@ -67,7 +67,7 @@ def printed_parameters() -> tuple[Number, ...]:
 
 
 def _replay(batch_size: int) -> map_replay.ReplayDesign:
-    capacity, fanout = (int(number.value) for number in from_text("MAP.replay_capacity", "MAP.fanout"))
+    capacity, fanout = integers("MAP.replay_capacity", "MAP.fanout")
     return map_replay.replay_design(batch_size, capacity, fanout, catalogue.device(DEVICE))
 
 

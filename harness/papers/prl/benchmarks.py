@@ -3,13 +3,13 @@
 from collections.abc import Collection
 
 from placerl.harness.papers import device_times
-from placerl.harness.papers.number import from_text
+from placerl.harness.papers.number import integers
 
 WORKLOADS = ("cartpole-dqn", "mountaincar-ddpg", "pong-dqn")
 """The workloads of PRL's three benchmarks; others show nothing of a statement about these."""
 LARGE_MODEL = "pong-dqn"
 """The benchmark with convolutions: its model is large at every batch size."""
-SMALL, LARGE = (int(n.value) for n in from_text("PRL.small_batch", "PRL.large_batch"))
+SMALL, LARGE = integers("PRL.small_batch", "PRL.large_batch")
 """Batch sizes up to which PRL calls a batch small, and from which on it calls it large (6.3)."""
 
 

@@ -151,8 +151,6 @@ def test_numbers_of_a_model_at_both_clocks() -> None:
     assert (fast.quantity, fast.value) == ("rate, at 285 MHz", 285.0)
     assert (slow.quantity, slow.value, slow.low) == ("rate, at 64.5 MHz", PLACED, PLACED / 2)
     assert slow.high is None
-    time = Number("time", 1.0, "s", Provenance.MODELLED)
-    assert [n.value for n in clocks.times_as_long(time, 285.0)] == pytest.approx([1.0, 285 / PLACED])
 
 
 def test_rows_of_two_clocks_name_both(tmp_path: Path) -> None:

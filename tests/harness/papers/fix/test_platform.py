@@ -288,13 +288,13 @@ def test_a_bottleneck_that_noise_could_move_is_no_verdict(
 def test_what_the_paper_draws_over_the_batch_is_drawn(tmp_path: Path) -> None:
     sizes = len(BATCH_SIZES)
     frame = frame_of(tmp_path, *array([5e4] * 4, 32), *array([9e4] * 4), *host(5e-3))
-    assert points(platform.draw_platform(frame)) == {
+    assert points(platform.PlatformOverBatch().draw(frame)) == {
         "this host with the accelerator, 32-bit activations (modelled)": sizes,
         "this host with the accelerator, 16-bit activations (modelled)": sizes,
         "FIXAR (published)": sizes,
         "CPU-GPU (published)": sizes,
     }
-    assert points(platform.draw_accelerator(frame)) == {
+    assert points(platform.RateIsConstant().draw(frame)) == {
         "accelerator, 32-bit activations (simulated)": sizes,
         "accelerator, 16-bit activations (simulated)": sizes,
         "accelerator (published)": sizes,
