@@ -8,6 +8,7 @@ value, and its note says so; values that only a lost figure showed are not inclu
 import csv
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from placerl.harness.core.shipped import shipped
 
@@ -104,19 +105,9 @@ class Table:
         return found.value
 
 
-def _rows(name: str) -> list[dict[str, str]]:
+def _rows(name: str) -> list[dict[str, Any]]:
     with (FOLDER / name).open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file, strict=True))
-
-
-def table_names() -> list[str]:
-    """Return the names of the transcribed tables, such as "map_table_3"."""
-    return sorted(path.stem for path in FOLDER.glob("*_table_*.csv"))
-
-
-def figure_names() -> list[str]:
-    """Return the names of the figures whose values were transcribed, such as "fix_figure_8"."""
-    return sorted(path.stem for path in FOLDER.glob("*_figure_*.csv"))
 
 
 @cache

@@ -12,8 +12,6 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
-import pandas as pd
-
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import gains_rule
 from placerl.harness.papers.base import Finding, Outcome, by_a_model
@@ -78,7 +76,7 @@ SHORT_PASSES = (
 UNKNOWN = "The formulas know neither how memory feeds the array nor what else bounds it."
 
 
-def dataflow_mujoco(_: pd.DataFrame) -> Finding:
+def dataflow_mujoco() -> Finding:
     """Check PPO Fig. 12: the best dataflow's gain over NS on MuJoCo grows as agents become fewer than the array's side.
 
     A dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
@@ -90,7 +88,7 @@ def dataflow_mujoco(_: pd.DataFrame) -> Finding:
     return by_a_model(holds, (*hopper, *humanoid), said, unknown=UNKNOWN)
 
 
-def dataflow_pong(_: pd.DataFrame) -> Finding:
+def dataflow_pong() -> Finding:
     """Check PPO Fig. 13: on Pong the best dataflow's gain over NS grows as agents become fewer than the array's side.
 
     The side is 32. The gain also has to be larger on an array of 38 x 38, a side that divides no layer. A dataflow
@@ -157,15 +155,11 @@ def _as_formula(outcome: Outcome, ours: list[Number], said: str, unknown: str) -
     return by_a_model(outcome is Outcome.REPRODUCED, tuple(ours), said, unknown=unknown)
 
 
-def blocked_layout(_: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 14 by formulas: the blocked layout of operands in memory raises throughput.
+def blocked_layout(clock_mhz: float | None) -> Finding:
+    """Check PPO Fig. 14 by formulas at a clock: the blocked layout of operands in memory raises throughput.
 
     The gain is the number of stall cycles that the layout saves, relative to the published time of an iteration.
     """
-    return at_both_clocks(_blocked_layout)
-
-
-def _blocked_layout(clock_mhz: float | None) -> Finding:
     numbers: list[Number] = []
     stated_gains: list[Number] = []
     for benchmark in ("Hopper", "Humanoid", "Pong"):
@@ -199,16 +193,12 @@ def _blocked_layout(clock_mhz: float | None) -> Finding:
     return _as_formula(gains_rule.judged(stated_gains, published), numbers, said, unknown)
 
 
-def balancing(_: pd.DataFrame) -> Finding:
-    """Check PPO Fig. 15 by formulas: load balancing between two compute units raises throughput.
+def balancing(clock_mhz: float | None) -> Finding:
+    """Check PPO Fig. 15 by formulas at a clock: load balancing between two compute units raises throughput.
 
     The paper does not say after which epoch the policy stops training, so the gains of all possible epochs form a
     range.
     """
-    return at_both_clocks(_balancing)
-
-
-def _balancing(clock_mhz: float | None) -> Finding:
     numbers: list[Number] = []
     ranges: list[Number] = []
     published = []

@@ -198,7 +198,7 @@ class DataflowGainsMujoco(_OfAccelerator):
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = _rows(frame, DATAFLOWS_MUJOCO)
         if not rows:
-            return modelled.dataflow_mujoco(frame)
+            return modelled.dataflow_mujoco()
         found = [_dataflows(rows, benchmark, 16) for benchmark in ("Hopper", "Humanoid")]
         numbers = tuple(number for numbers, _, _ in found for number in numbers)
         if all(grows and least >= 0 for _, grows, least in found):
@@ -225,7 +225,7 @@ class DataflowGainsPong(_OfAccelerator):
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = _rows(frame, DATAFLOWS_PONG)
         if not rows:
-            return modelled.dataflow_pong(frame)
+            return modelled.dataflow_pong()
         found = {side: _dataflows(rows, "Pong", side) for side in (32, 38)}
         numbers = [number for numbers, _, _ in found.values() for number in numbers]
         means = {}
@@ -261,7 +261,7 @@ class BlockedLayoutGains(_OfAccelerator):
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = {row.parameters.benchmark: row for row in _rows(frame, LAYOUTS)}
         if len(rows) < len(LAYOUT_CASES):
-            return modelled.blocked_layout(frame)
+            return modelled.at_both_clocks(modelled.blocked_layout)
         return modelled.at_both_clocks(lambda clock_mhz: _blocked_layout(rows, clock_mhz))
 
     def panels(self, frame: pd.DataFrame) -> Panels:
@@ -302,7 +302,7 @@ class BalancingGains(_OfAccelerator):
         for row in _rows(frame, BALANCING):
             rows[row.parameters.benchmark].append(row)
         if not all(rows.values()):
-            return modelled.balancing(frame)
+            return modelled.at_both_clocks(modelled.balancing)
         return modelled.at_both_clocks(lambda clock_mhz: _balancing(rows, clock_mhz))
 
     def panels(self, frame: pd.DataFrame) -> Panels:

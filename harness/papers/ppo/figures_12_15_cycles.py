@@ -70,53 +70,20 @@ UPDATES_AN_EPOCH = 4
 """Mini-batches per epoch that are simulated; the cycles are proportional to their number."""
 
 
-def dataflows_mujoco(report: Report) -> Sequence[Row]:
-    """Count the cycles of PPO's MuJoCo networks' products in the three dataflows of a systolic array (Fig. 12).
-
-    A dataflow says what stays in the array's elements: sums, weights or inputs.
-
-    Returns:
-        Rows with the cycles of each process (FW, BW or WU: forward pass, backward pass, weight update) in each
-        dataflow; one row that was not run if the hardware's description is missing.
-    """
-    return list(_dataflow_rows(DATAFLOWS_MUJOCO, MUJOCO, report))
-
-
-def dataflows_pong(report: Report) -> Sequence[Row]:
-    """Count the cycles of Pong's products in the three dataflows, on arrays of 32 x 32 and 38 x 38 (Fig. 13)."""
-    return list(_dataflow_rows(DATAFLOWS_PONG, PONG, report))
-
-
-def layouts(report: Report) -> Sequence[Row]:
-    """Count the cycles of a mini-batch on PPO's accelerator with two layouts of its operands in memory (Fig. 14).
-
-    The layouts are the blocked and the plain one.
-
-    Returns:
-        Rows with the cycles of both layouts, one per benchmark; one row that was not run if the hardware's
-        description is missing.
-    """
-    if reason := timed_block.unavailable_reason():
-        return [_not_run(LAYOUTS, reason)]
-    rows: list[Row] = []
+def _layouts(report: Report) -> Iterator[Row]:
+    """Yield rows with the cycles of a mini-batch with its operands in a blocked and in a plain layout (Fig. 14)."""
     for number, (benchmark, side, iteration) in enumerate(LAYOUT_CASES):
         report(number, len(LAYOUT_CASES), f"layouts, {benchmark}")
-        rows += _layout_rows(benchmark, side, iteration)
-    return rows
+        yield from _layout_rows(benchmark, side, iteration)
 
 
-def balancing(report: Report) -> Sequence[Row]:
-    """Count the cycles of training on two compute units, with and without load balancing between them (Fig. 15).
+def _balancing(report: Report) -> Iterator[Row]:
+    """Yield rows by benchmark and by the epoch after which the policy stops training on two compute units (Fig. 15).
 
-    Returns:
-        Rows by benchmark and by the epoch after which the policy stops training, each with the cycles with and
-        without load balancing; one row that was not run if the hardware's description is missing.
+    Each has the cycles with and without load balancing between the units.
     """
-    if reason := timed_block.unavailable_reason():
-        return [_not_run(BALANCING, reason)]
     from placerl.primitives.fpga.cycles.blocks import pair
 
-    rows = []
     for number, benchmark in enumerate(MUJOCO):
         report(number, len(MUJOCO), f"two units, {benchmark}")
         policy = networks.PPO_NETWORKS[benchmark]
@@ -136,39 +103,16 @@ def balancing(report: Report) -> Sequence[Row]:
                     policy, value, side=16, balanced=balanced, **arguments
                 )
             columns = AcceleratorCycles(benchmark, 16, found, stated, policy_epochs=epochs, **arguments)
-            rows.append(_row(BALANCING, columns, SPINNING_UP.minibatch, found["balanced"]))
-    return rows
-
-
-Measure = Callable[[Report], Sequence[Row]]
-EXPERIMENTS: dict[str, tuple[float, Measure]] = {
-    DATAFLOWS_MUJOCO: (1, dataflows_mujoco),
-    DATAFLOWS_PONG: (1, dataflows_pong),
-    LAYOUTS: (1, layouts),
-    BALANCING: (1, balancing),
-}
-"""Each experiment with its expected duration, seconds, and its function."""
-TIERS = ("standard", "full")
-
-
-def cycle_requests(tier: TierLimits) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield functions that look up the clock cycles that the cells of a tier need, each with a name."""
-    if tier.name in TIERS:
-        for key, (_, measure) in EXPERIMENTS.items():
-            yield str(key), partial(measure, silent)
-
-
-def cells(tier: TierLimits, key: str) -> list[Cell]:
-    """Return the cell (a piece of the plan) that simulates PPO's accelerator for a claim; none in the quick tier."""
-    return [claim_cell(key, *EXPERIMENTS[key])] if tier.name in TIERS else []
+            yield _row(BALANCING, columns, SPINNING_UP.minibatch, found["balanced"])
 
 
 def _dataflow_rows(
     key: Experiment, cases: Mapping[str, Sequence[tuple[int, ppo.PpoIteration]]], report: Report
 ) -> Iterator[Row]:
-    if reason := timed_block.unavailable_reason():
-        yield _not_run(key, reason)
-        return
+    """Yield rows with the cycles of each process (FW, BW or WU: forward pass, backward pass, weight update).
+
+    They are those in each dataflow, which says what stays in the array's elements: sums, weights or inputs.
+    """
     from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
 
     steps = [(b, *case, core) for b, found in cases.items() for case in found for core in CORES]
@@ -249,8 +193,35 @@ def _row(key: Experiment, columns: AcceleratorCycles, batch: int, cycles: int) -
     )
 
 
-def _not_run(key: Experiment, reason: str) -> Row:
-    simulated = Provenance.SIMULATED
-    return key.not_run(
-        reason, primitive="matrix_products", backend="fpga", quantity="cycles", provenance=simulated
-    )
+def _counted(key: Experiment, rows: Callable[[Report], Iterator[Row]], report: Report) -> Sequence[Row]:
+    """Return the rows of an experiment; one that was not run if the hardware's description is missing."""
+    if reason := timed_block.unavailable_reason():
+        fields = {"primitive": "matrix_products", "backend": "fpga", "quantity": "cycles"}
+        return [key.not_run(reason, provenance=Provenance.SIMULATED, **fields)]
+    return list(rows(report))
+
+
+COUNT_S = 1.0
+EXPERIMENTS: dict[str, Callable[[Report], Sequence[Row]]] = {
+    key: partial(_counted, key, rows)
+    for key, rows in {
+        DATAFLOWS_MUJOCO: partial(_dataflow_rows, DATAFLOWS_MUJOCO, MUJOCO),
+        DATAFLOWS_PONG: partial(_dataflow_rows, DATAFLOWS_PONG, PONG),
+        LAYOUTS: _layouts,
+        BALANCING: _balancing,
+    }.items()
+}
+"""What counts the cycles of each experiment."""
+TIERS = ("standard", "full")
+
+
+def cycle_requests(tier: TierLimits) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield functions that look up the clock cycles that the cells of a tier need, each with a name."""
+    if tier.name in TIERS:
+        for key, measure in EXPERIMENTS.items():
+            yield str(key), partial(measure, silent)
+
+
+def cells(tier: TierLimits, key: str) -> list[Cell]:
+    """Return the cell (a piece of the plan) that simulates PPO's accelerator for a claim; none in the quick tier."""
+    return [claim_cell(key, COUNT_S, EXPERIMENTS[key])] if tier.name in TIERS else []

@@ -8,11 +8,13 @@ import pytest
 
 from placerl.harness.papers import published, titles
 from placerl.harness.papers.number import from_cell, ratio
-from placerl.harness.papers.published import figure_names, quantity, table, table_names, text
+from placerl.harness.papers.published import FOLDER, quantity, table, text
 
 MAP5, MAP6, MAP7 = table("map_table_5"), table("map_table_6"), table("map_table_7")
 PPO1, PPO2 = table("ppo_table_1"), table("ppo_table_2")
 FIX1, FIX2 = table("fix_table_1"), table("fix_table_2")
+TABLES = sorted(path.stem for path in FOLDER.glob("*_table_*.csv"))
+FIGURES = sorted(path.stem for path in FOLDER.glob("*_figure_*.csv"))
 FIX8, FIX9, FIX10 = (table(f"fix_figure_{number}") for number in (8, 9, 10))
 BATCH_SIZES = (64, 128, 256, 512)
 BARS = [f"{name}, B = {size}" for name in ("HalfCheetah", "Hopper", "Swimmer") for size in BATCH_SIZES]
@@ -25,11 +27,11 @@ def rounds_to(value: float, printed: str) -> bool:
 
 
 def test_every_cell_names_its_source_and_its_paper() -> None:
-    assert set(table_names()) == {
+    assert set(TABLES) == {
         *(f"map_table_{n}" for n in (3, 4, 5, 6, 7)),
         *(f"{paper}_table_{n}" for paper in ("ppo", "fix") for n in (1, 2)),
     }
-    for name in table_names():
+    for name in TABLES:
         for cell in table(name).cells:
             assert cell.source.split()[0] in titles()
             assert cell.row
@@ -47,7 +49,7 @@ def test_every_number_of_the_text_names_its_place() -> None:
 
 
 def test_printed_cells_hold_their_values() -> None:
-    for name in table_names():
+    for name in TABLES:
         for cell in table(name).cells:
             if cell.value is None or "x" in cell.printed or "84" in cell.printed or cell.printed == "2.26":
                 continue
@@ -228,7 +230,7 @@ def test_a_cell_without_a_number_has_no_value_and_a_printed_one_no_reading_error
         MAP5.value(words.row, words.column)
     with pytest.raises(KeyError):
         MAP5.cell(words.row, "no such column")
-    assert {cell.reading_error for name in table_names() for cell in table(name).cells} == {0.0}
+    assert {cell.reading_error for name in TABLES for cell in table(name).cells} == {0.0}
 
 
 def test_a_quantity_s_source_is_its_paper_and_place() -> None:
@@ -246,8 +248,8 @@ def mean_of_bars(found: published.Table, column: str) -> float:
 
 
 def test_every_value_of_a_figure_says_how_it_was_read() -> None:
-    assert figure_names() == ["fix_figure_10", "fix_figure_7", "fix_figure_8", "fix_figure_9"]
-    for name in figure_names():
+    assert FIGURES == ["fix_figure_10", "fix_figure_7", "fix_figure_8", "fix_figure_9"]
+    for name in FIGURES:
         for cell in table(name).cells:
             assert cell.source.startswith(f"FIX Fig. {name.rpartition('_')[2]}")
             assert cell.value is not None

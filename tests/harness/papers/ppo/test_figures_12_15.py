@@ -44,7 +44,7 @@ OUTCOMES = {
 @pytest.mark.usefixtures("closed_forms")
 @pytest.mark.parametrize("key", OUTCOMES)
 def test_rows_lead_to_verdicts(key: str, tmp_path: Path) -> None:
-    rows = EXPERIMENTS[key][1](lambda *_: None)
+    rows = EXPERIMENTS[key](lambda *_: None)
     assert all(row.provenance is Provenance.SIMULATED and row.status == "ok" for row in rows)
     found = verdict(key, tmp_path, rows).finding
     assert found.outcome is OUTCOMES[key]
@@ -91,7 +91,7 @@ def test_the_blocked_layout_is_judged_by_the_order_of_its_gains(
             "plain": {"BW": saved, "WU": sum(found["blocked"].values())}
         }
 
-    rows = cycles(EXPERIMENTS["PPO-F14"][1](lambda *_: None), change)
+    rows = cycles(EXPERIMENTS["PPO-F14"](lambda *_: None), change)
     found = verdict("PPO-F14", tmp_path, rows).finding
     assert found.outcome is outcome
     shown = [n.value for n in found.ours if n.quantity.endswith("(285 MHz; Pong 300 MHz)")]
@@ -127,7 +127,7 @@ def test_balancing_is_judged_by_its_range_over_all_epochs(
     """Cycles of each benchmark alone and balanced."""
     of = {"Hopper": hopper, "Humanoid": humanoid}
     rows = cycles(
-        EXPERIMENTS["PPO-F15"][1](lambda *_: None),
+        EXPERIMENTS["PPO-F15"](lambda *_: None),
         lambda row, _: dict(zip(("alone", "balanced"), of[row.details["benchmark"]], strict=True)),
     )
     assert verdict("PPO-F15", tmp_path, rows).finding.outcome is outcome
@@ -136,7 +136,7 @@ def test_balancing_is_judged_by_its_range_over_all_epochs(
 @pytest.mark.usefixtures("closed_forms")
 def test_a_pair_of_units_that_trains_more_than_twice_as_fast_is_suspect(tmp_path: Path) -> None:
     rows = cycles(
-        EXPERIMENTS["PPO-F15"][1](lambda *_: None), lambda _, found: found | {"alone": 3 * found["balanced"]}
+        EXPERIMENTS["PPO-F15"](lambda *_: None), lambda _, found: found | {"alone": 3 * found["balanced"]}
     )
     found = verdict("PPO-F15", tmp_path, rows).finding
     assert found.outcome is Outcome.NO_VERDICT
@@ -150,7 +150,7 @@ def test_an_array_that_divides_no_layer_and_gains_less_contradicts_the_claim(tmp
             return found
         return dict.fromkeys(found, found["NS"])  # no dataflow gains on the array of 38 x 38
 
-    rows = cycles(EXPERIMENTS["PPO-F13"][1](lambda *_: None), change)
+    rows = cycles(EXPERIMENTS["PPO-F13"](lambda *_: None), change)
     found = verdict("PPO-F13", tmp_path, rows).finding
     assert found.outcome is Outcome.NOT_REPRODUCED
     assert "mean gain at 38 x 38 0.0%" in found.explanation
@@ -160,7 +160,7 @@ def test_an_array_that_divides_no_layer_and_gains_less_contradicts_the_claim(tmp
 def test_a_dataflow_that_does_not_gain_contradicts_the_claim(tmp_path: Path) -> None:
     rows = [
         row
-        for row in EXPERIMENTS["PPO-F12"][1](lambda *_: None)
+        for row in EXPERIMENTS["PPO-F12"](lambda *_: None)
         if row.details["core"] != figures_12_15_cycles.AT_ONCE
     ]
     slow = [
@@ -270,7 +270,7 @@ def test_a_formula_that_gives_the_published_gains_is_consistent(
 def test_without_the_tools_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures_12_15_cycles.timed_block, "unavailable_reason", lambda: "no compiler")
     for key in ("PPO-F12", "PPO-F13", "PPO-F14", "PPO-F15"):
-        (row,) = EXPERIMENTS[key][1](lambda *_: None)
+        (row,) = EXPERIMENTS[key](lambda *_: None)
         assert (row.status, row.reason, row.value) == ("not_run", "no compiler", None)
 
 
@@ -297,5 +297,5 @@ DRAWN = {
 @pytest.mark.parametrize("key", DRAWN)
 def test_every_row_of_inferences_and_gains_is_drawn(key: str, tmp_path: Path) -> None:
     claim = claim_of(key)
-    figure = claim.draw(frame_of(tmp_path, *EXPERIMENTS[key][1](lambda *_: None)))
+    figure = claim.draw(frame_of(tmp_path, *EXPERIMENTS[key](lambda *_: None)))
     assert points(figure) == DRAWN[key]
