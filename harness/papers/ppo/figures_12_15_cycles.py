@@ -202,14 +202,14 @@ def _counted(key: Experiment, rows: Callable[[Report], Iterator[Row]], report: R
 
 
 COUNT_S = 1.0
+_ROWS: dict[Experiment, Callable[[Report], Iterator[Row]]] = {
+    DATAFLOWS_MUJOCO: partial(_dataflow_rows, DATAFLOWS_MUJOCO, MUJOCO),
+    DATAFLOWS_PONG: partial(_dataflow_rows, DATAFLOWS_PONG, PONG),
+    LAYOUTS: _layouts,
+    BALANCING: _balancing,
+}
 EXPERIMENTS: dict[str, Callable[[Report], Sequence[Row]]] = {
-    key: partial(_counted, key, rows)
-    for key, rows in {
-        DATAFLOWS_MUJOCO: partial(_dataflow_rows, DATAFLOWS_MUJOCO, MUJOCO),
-        DATAFLOWS_PONG: partial(_dataflow_rows, DATAFLOWS_PONG, PONG),
-        LAYOUTS: _layouts,
-        BALANCING: _balancing,
-    }.items()
+    key: partial(_counted, key, rows) for key, rows in _ROWS.items()
 }
 """What counts the cycles of each experiment."""
 TIERS = ("standard", "full")

@@ -263,7 +263,7 @@ def test_a_formula_that_gives_the_published_gains_is_consistent(
         return low if policy_epochs else high
 
     monkeypatch.setattr(cycle_models.gains, gain, layout if key == "PPO-F14" else balance)
-    check = {"PPO-F14": cycle_models._blocked_layout, "PPO-F15": cycle_models._balancing}[key]
+    check = {"PPO-F14": cycle_models.blocked_layout, "PPO-F15": cycle_models.balancing}[key]
     assert check(None).outcome is Outcome.CONSISTENT
 
 
