@@ -48,6 +48,7 @@ def pipeline_s(stage_s: float, batch_size: int, depth: int, communication_s: flo
 
     Args:
         stage_s: seconds of the slowest stage for one experience.
+        batch_size: experiences per pipeline.
         depth: stages: levels of the sum tree for replay management, or layer propagations for the learner.
         communication_s: seconds to bring the inputs from the device that made them.
     """

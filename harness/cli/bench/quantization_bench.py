@@ -37,11 +37,11 @@ from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.measure.rows import paired
 from placerl.harness.measure.statistics import Comparison
 from placerl.harness.papers.fix.training import FIXED_32, FLOAT, described, make_learner
-from placerl.harness.pieces.learners import expect_td_errors, expected_td_errors, random_batch
+from placerl.harness.pieces.learners import check_step, random_batch
 from placerl.harness.store.rows import BenchResult
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of
-from placerl.primitives import _native, learner
+from placerl.primitives import _native
 from placerl.primitives.learner import Learner
 from placerl.primitives.learner.aware_training import FixedPointLearner
 from placerl.primitives.learner.graph_learner import step_graph
@@ -149,32 +149,6 @@ def make(item: Workload, formats: Precision | None, batch_size: int) -> Learner:
     return made
 
 
-def check(item: Workload, batch_size: int, made: Learner) -> None:
-    """Compare a gradient step of a learner with the reference: within bounds in float32, bit by bit in fixed point.
-
-    Args:
-        made: the learner; it takes one gradient step.
-
-    Raises:
-        AssertionError: they differ.
-    """
-    batch = random_batch(item, batch_size, np.random.default_rng(4))
-    if not isinstance(made, FixedPointLearner):
-        expected = expected_td_errors(item, made, batch)
-        expect_td_errors(made.step(batch).td_errors, expected)
-        return
-    definition = learner.create(
-        algorithm_of(item), backend="reference", batch_size=batch_size, precision=made.precision
-    )
-    assert isinstance(definition, FixedPointLearner)
-    definition.load_state_dict(made.state_dict())
-    if (made.step(batch).td_errors != definition.step(batch).td_errors).any():
-        raise AssertionError("TD errors differ from the definition's")
-    for name in made.fixed.state_buffers:
-        if (made.fixed.raw(name) != definition.fixed.raw(name)).any():
-            raise AssertionError(f"{name} differs from the definition's")
-
-
 def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
     """Return the gradient steps to time, as cases: one per number format, and float32 twice, which shows the noise.
 
@@ -186,7 +160,9 @@ def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
         return Case(
             name=name,
             setup=partial(make, item, formats, batch_size),
-            check=partial(check, item, batch_size),
+            check=lambda made: check_step(
+                item, made, random_batch(item, batch_size, np.random.default_rng(4))
+            ),
             inputs=lambda made, rng: random_batch(item, batch_size, rng),
             call=lambda made, batch: made.step(batch),
         )

@@ -18,7 +18,13 @@ from placerl.harness.cli.bench.learner.eager import EAGER
 from placerl.harness.compare import protocol, registry
 from placerl.harness.measure.protocol import Case
 from placerl.harness.pieces.learner_memory import require_learner
-from placerl.harness.pieces.learners import TrainedStart, expect_td_errors, expected_td_errors, random_batch
+from placerl.harness.pieces.learners import (
+    TrainedStart,
+    check_step,
+    expect_td_errors,
+    expected_td_errors,
+    random_batch,
+)
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives import learner
 from placerl.primitives.algorithms.ppo import PPO
@@ -108,9 +114,7 @@ def _own_case(
         return random_batch(cell.item, size, rng) if start is None else start.batch(size, rng)
 
     def check(made: learner.Learner) -> None:
-        given = batch(np.random.default_rng(4))
-        expected = expected_td_errors(cell.item, made, given)
-        expect_td_errors(made.step(given).td_errors, expected)
+        check_step(cell.item, made, batch(np.random.default_rng(4)))
 
     case = _case(name, cell, make, check)
     if start is None:
