@@ -132,7 +132,7 @@ def print_rows(rows: Sequence[Row], title: str, as_json: bool) -> None:
         state = str(row.provenance) if row.status == "ok" else f"{row.provenance}, {row.status}"
         if row.status == "not_run":  # no number: nothing was simulated or measured
             state = ""
-        table.add_row(row.primitive, row.backend, row.device, row.quantity, value, interval, row.unit, state)
+        table.add_row(row.primitive, row.who, row.where, row.quantity, value, interval, row.unit, state)
     out.print(table)
 
 

@@ -39,7 +39,7 @@ def learn(
     else:
         out.print(learning.table(rows, highest))
     asked = {cell.key for cell in cells if cell.key.endswith("/summary")}
-    made = [row for row in rows if learning.summary_key(row.workload, row.backend) in asked]
+    made = [row for row in rows if learning.summary_key(row.workload, row.system) in asked]
     if (
         len(made) < len(asked)
         or any(row.reason for row in made)

@@ -189,26 +189,6 @@ class Row:
         """Return where it was measured, in a line of a report: a device or a mapping; empty if nowhere."""
         return str(getattr(self, self._where)) if self._where else ""
 
-    old_names: ClassVar[Mapping[str, str]] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what schema 1 called the backend, the device or the details, for what still reads them."""
-        if name == "details":
-            shared = {one.name for one in fields(Row)}
-            own = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in shared}
-            spread = own.pop("parameters", None) or {}
-            own = {self.old_names.get(name, name): value for name, value in own.items() if value is not None}
-            for one in ("backend", "device"):
-                if one not in self.old_names.values():
-                    own.pop(one, None)
-            own.pop("", None)
-            more: dict[str, Any] = {"precisions": list(self.precisions)} if self.precisions else {}
-            more |= {"ray_node": self.node} if self.node else {}
-            return {**self.timed.to_json(), **own, **spread, **self.notes, **more}
-        if name in ("backend", "device"):
-            return self.who if name == "backend" else self.where
-        raise AttributeError(name)
-
     def to_json(self) -> dict[str, Any]:
         """Return the row as a dict of its kind and its fields by name, whose values JSON can hold."""
         return (
@@ -221,21 +201,6 @@ class Row:
                 "notes": dict(self.notes),
             }
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measurement(Row):
-    """A row in the form of schema 1, for what does not yet make rows of a kind; the store keeps it as its kind.
-
-    Attributes:
-        backend: the backend or baseline; empty if there is none.
-        device: "cpu", "cuda:0", ...; empty if there is none.
-        details: further settings that are needed to repeat the measurement, as JSON.
-    """
-
-    backend: str = ""
-    device: str = ""
-    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Interrupted(KeyboardInterrupt):

@@ -56,7 +56,7 @@ class Suite(StrEnum):
         "learning curves over seeds",
         "final_return interquartile_mean_return best_interquartile_mean_return",
     )
-    CLAIM = "claim", "an experiment that a paper's claim reads; `details['experiment']` names it", _ANY
+    CLAIM = "claim", "an experiment that a paper's claim reads; the row's experiment names it", _ANY
     MACHINE_PEAKS = "roofs", "the peak arithmetic and the bandwidths of a device", _PEAKS
     MEMORY = "memory", "the peak memory of a run's process", "peak_memory"
     ABSENT_PLATFORM = "what-if", "modelled times of a platform that is not here", _TIME

@@ -76,6 +76,6 @@ def choose_mapping(
         raise error.in_python("map") from None
     found = chosen_of(made.rows, made.elsewhere)
     if found is None:
-        needs = "; ".join(f"{row.backend}: {row.reason}" for row in made.rows if row.reason)
+        needs = "; ".join(f"{row.strategy}: {row.reason}" for row in made.rows if row.reason)
         raise NotRunError(f"{made.workload.name}: no mapping was chosen: {needs}")
     return found

@@ -124,13 +124,8 @@ def typed(old: Mapping[str, Any]) -> Row:
     _tell_lists_apart(kind, details)
     _spread_slow_links(kind, details)
     values = {name: old[name] for name in SHARED}
-    timed = old["timed"].to_json() if "timed" in old else {}
-    timed |= {name: details.pop(name) for name in _TIMED if name in details}
-    values["timed"] = HowTimed(**timed)
-    for name, place in (("precisions", "precisions"), ("ray_node", "node")):
-        values[place] = (
-            details.pop(name) if name in details else old.get(place, () if place == "precisions" else "")
-        )
+    values["timed"] = HowTimed(**{name: details.pop(name) for name in _TIMED if name in details})
+    values |= {"precisions": details.pop("precisions", ()), "node": details.pop("ray_node", "")}
     own, required = _places(kind), _required(kind)
     left: dict[str, Any] = {}
     # An entry of another type than its column's, which an untrusted store may hold, is a note.
@@ -213,21 +208,3 @@ def _stored(old: dict[str, Any]) -> Row:
         raise ValueError("unit: found ''; allowed: text that is not empty")
     parsed = {"samples": tables.parsed(old["samples"], list), "details": tables.parsed(old["details"], dict)}
     return typed(old | parsed)
-
-
-def _name_as_before() -> None:
-    """Give kinds the names of their fields in schema 1, for what still reads `details`."""
-    for kind, renamed in RENAMED.items():
-        kind.old_names = {place: name for name, place in renamed.items() if name not in ("backend", "device")}
-    rows.PredictedRate.old_names = {"strategy": "model", "simulated_device": "device"}
-    hidden = {"system": "", "device": ""}
-    by_seed = {"steps_by_seed": "environment_steps", "episodes_by_seed": "episodes"}
-    rows.ComparisonResult.old_names = {**rows.ComparisonResult.old_names, **by_seed, **hidden}
-    by_stretch = {"steps_by_stretch": "environment_steps"}
-    rows.LearningResult.old_names = {**rows.LearningResult.old_names, **by_stretch, **hidden}
-    rows.Portability.old_names = hidden
-    rows.Failure.old_names = {"baselines": ""}
-    rows.Regret.old_names = {"strategy": "", "mapping": "chosen"}
-
-
-_name_as_before()

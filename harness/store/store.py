@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from placerl.harness.core.errors import UserError
-from placerl.harness.core.row import KINDS, Measurement, Row
+from placerl.harness.core.row import KINDS, Row
 from placerl.harness.store import migration, tables
 from placerl.harness.store.draft import draft
 from placerl.harness.store.file import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from placerl.harness.platforms.this_machine import Machine
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "Measurement", "Run", "RunRecord", "Store"]
+__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "Run", "RunRecord", "Store"]
 
 _IDENTITY = ("key", "tier", "revision", "fingerprint", "machine", "started_at")
 _RUN_VALUES = f"INTO run ({', '.join(_IDENTITY)}) VALUES (?, ?, ?, ?, ?, ?)"
@@ -161,7 +161,6 @@ class Run:
             raise ValueError(
                 f"cell {cell!r}, measurements: found {len(measurements)}; allowed: a name, 1 or more"
             )
-        rows = [_of_its_kind(row) for row in measurements]
         with self._store.writing() as database:
             try:
                 query = "INSERT INTO cell (run_id, name, finished_at) VALUES (?, ?, ?)"
@@ -170,12 +169,7 @@ class Run:
                 raise ValueError(
                     f"cell: found {cell!r}; allowed: one not finished before in this run"
                 ) from None
-            tables.insert(database, cell_id, rows)
-
-
-def _of_its_kind(row: Row) -> Row:
-    """Return a row that was made in the form of schema 1 as one of its kind."""
-    return migration.typed(vars(row)) if isinstance(row, Measurement) else row
+            tables.insert(database, cell_id, measurements)
 
 
 class Store:

@@ -15,7 +15,6 @@ import typer
 
 from placerl.harness.cli.bench.command import Bench, cell, joined, numbers, section
 from placerl.harness.core.progress import Report
-from placerl.harness.core.row import Row
 from placerl.harness.measure import statistics
 from placerl.harness.measure.statistics import Comparison, lower_quartile
 from placerl.harness.papers.pal.figure_9_locks import (
@@ -28,37 +27,38 @@ from placerl.harness.papers.pal.figure_9_locks import (
     TWO_LOCKS,
     measure,
 )
+from placerl.harness.store.rows import ClaimRow
 
 NAME = "bench-replay-threads"
 BATCH_SIZES = (32, 256, 2048)
 BUDGET_S = 150.0
 
-Cells = dict[tuple[str, int, bool], Row]
+Cells = dict[tuple[str, int, bool], ClaimRow]
 
 
-def cells(rows: Sequence[Row], batch_size: int) -> Cells:
+def cells(rows: Sequence[ClaimRow], batch_size: int) -> Cells:
     """Return the rows of one batch size in a dict.
 
     A key is a tuple of three: the name of the way in which the threads share the buffer, the number of threads, and
     whether the row is the second timing of the same thing, which shows the noise (A/A null).
     """
-    chosen = (row for row in rows if row.batch_size == batch_size)
-    return {(row.details["sharing"], row.details["threads"], row.details["null"]): row for row in chosen}
+    chosen = ((row.parameters or {}, row) for row in rows if row.batch_size == batch_size)
+    return {(of["sharing"], of["threads"], of["null"]): row for of, row in chosen}
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[ClaimRow]) -> str:
     """Return the results as Markdown: a table for each batch size.
 
     It has the rounds per second of each way to share the buffer at each number of threads, how much more threads gain,
     and the ratios of PAL's way, with two locks, to the others.
     """
-    details = rows[0].details
+    of = rows[0].parameters or {}
     lines = [
         "# Threads on one replay buffer",
         "",
-        f"Rounds per second of all threads together (insert {details['inserted']}, sample B, update B), from the lower "
-        f"quartile of the times; capacity {details['capacity']:,}, {details['row_bytes']} bytes an item. Provenance: "
-        f"measured on {details['cores']} cores, beyond which more threads cannot compute at once. In brackets: how "
+        f"Rounds per second of all threads together (insert {of['inserted']}, sample B, update B), from the lower "
+        f"quartile of the times; capacity {of['capacity']:,}, {of['row_bytes']} bytes an item. Provenance: "
+        f"measured on {of['cores']} cores, beyond which more threads cannot compute at once. In brackets: how "
         "many times the rounds of the fewest threads on the same side. ~: too noisy.",
         "",
     ]
@@ -117,11 +117,11 @@ def bench(
     budget_s: Annotated[
         float, typer.Option("--budget-s", min=0, help="Seconds of all turns together.")
     ] = BUDGET_S,
-) -> Bench[Row]:
+) -> Bench[ClaimRow]:
     """Time threads that share one replay buffer: with two locks, one lock, or an owner thread (PAL Fig. 9)."""
     sizes, counts = numbers("--batch-sizes", batch_sizes), numbers("--threads", threads)
 
-    def measured(report: Report) -> Sequence[Row]:
+    def measured(report: Report) -> Sequence[ClaimRow]:
         return measure(sizes, rounds, budget_s, report, capacity=capacity, threads=counts)
 
-    return Bench(NAME, Row, [cell(NAME, measured, budget_s)], table)
+    return Bench(NAME, ClaimRow, [cell(NAME, measured, budget_s)], table)

@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 
 from placerl.harness.core.progress import Report, part
-from placerl.harness.core.row import Row
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.measure.turns import Rounds, in_rounds
@@ -30,6 +29,7 @@ from placerl.harness.papers.evidence import Paired, paired, rate, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.number import from_text
 from placerl.harness.platforms import available_memory
+from placerl.harness.store.rows import ClaimRow
 
 PRIMITIVE = "replay.insert_sample_update"
 TWO_LOCKS, ONE_LOCK, BINARY, OWNER = SHARINGS = (
@@ -119,7 +119,7 @@ def measure(
     capacity: int = CAPACITY,
     threads: Sequence[int] = THREADS,
     seed: int = 0,
-) -> Sequence[Row]:
+) -> Sequence[ClaimRow]:
     """Check every way in which threads can share a replay, then time all of them in interleaved turns.
 
     The ways are two locks, one lock, one lock with a binary tree, and an owner thread.
@@ -144,7 +144,7 @@ def measure(
     turn_s = budget_s / (rounds * len(batch_sizes) * len(every))
     turn_s = min(max(turn_s, SHORTEST_TURN_S), LONGEST_TURN_S)
     replays = {(sharing, null): make(sharing, capacity) for sharing, null in shared}
-    rows: list[Row] = []
+    rows: list[ClaimRow] = []
     for number, batch_size in enumerate(batch_sizes):
         draws = np.random.default_rng((seed, number, 1))
         samples_s = in_rounds(
@@ -184,7 +184,7 @@ def _turn(replay: Any, threads: int, batch_size: int, turn_s: float, draws: np.r
     return float(wall_s / done)
 
 
-def experiment(budget_s: float, report: Report) -> Sequence[Row]:
+def experiment(budget_s: float, report: Report) -> Sequence[ClaimRow]:
     """Time every way of sharing a replay in about `budget_s` seconds, and return the measurements (`measure`).
 
     With a budget of less than 60 s there are fewer rounds, because turns must not be shorter.

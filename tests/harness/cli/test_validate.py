@@ -9,7 +9,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.mapping import Loop
 from placerl.harness.validate.rows import HERE
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.validate.achieved import NEVER_FUSED, choice, ran, regrets_of, training_row
 
 
@@ -74,7 +74,7 @@ def test_predictions_and_regrets_of_our_own_model_are_summed_up_together(
     (lost,) = regrets_of(asked, ran(NEVER_FUSED, 100.0, loop=Loop.FUSED))
     assert lost.status == "ok"
     missed = off(0.2, 0.1, 0.3, "a")
-    missed = replace(missed, details={**missed.details, "chosen_among": [HERE]})
+    missed = replace(missed, details={**details_of(missed), "chosen_among": [HERE]})
     validate_command.show_strategies([missed, lost])
     printed = capsys.readouterr().out
     assert "Errors of the predictions" in printed
@@ -84,10 +84,12 @@ def test_predictions_and_regrets_of_our_own_model_are_summed_up_together(
 
 def test_errors_of_too_few_rounds_are_counted_and_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
     judged, few = (
-        replace(row, details={**row.details, "chosen_among": [HERE]})
+        replace(row, details={**details_of(row), "chosen_among": [HERE]})
         for row in (off(0.2, 0.1, 0.3, "a"), off(30.0, 29.0, 31.0, "b"))
     )
-    few = replace(few, details={k: v for k, v in few.details.items() if k not in ("error_low", "error_high")})
+    few = replace(
+        few, details={k: v for k, v in details_of(few).items() if k not in ("error_low", "error_high")}
+    )
     for rows, said in (([judged, few], "1 of 2"), ([few], "0 of 1")):
         validate_command.show_strategies(rows)
         printed = capsys.readouterr().out
@@ -102,7 +104,7 @@ def test_what_is_too_noisy_is_marked_where_it_is_printed(capsys: pytest.CaptureF
     details = {"loop": "fused", "terms_s": {}, "fusion": "", "slowest": "actors"}
     reached = training_row("a", 120.0, details=details, **noise)
     missed = replace(off(0.2, 0.1, 0.3, "a"), **noise)
-    missed = replace(missed, details={**missed.details, "chosen_among": []})
+    missed = replace(missed, details={**details_of(missed), "chosen_among": []})
     beyond = replace(reached, quantity="runtime_overhead", value=0.1)
     validate_command.show_cell([reached, missed, beyond])
     printed = capsys.readouterr().out.replace("\n", " ")
@@ -110,6 +112,6 @@ def test_what_is_too_noisy_is_marked_where_it_is_printed(capsys: pytest.CaptureF
     assert "~+20.0%" in printed
     assert "10.0% (too noisy)" in printed
     map_command._show_predictions(
-        [replace(missed, details={**missed.details, "mapping": "a", "chosen": False})], ""
+        [replace(missed, details={**details_of(missed), "mapping": "a", "chosen": False})], ""
     )
     assert "1.0 (too noisy)" in capsys.readouterr().out

@@ -27,7 +27,7 @@ from placerl.harness.platforms import available_memory, this_machine
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run, Store
 from placerl.harness.validate import plan as validate
-from tests.harness.old_form import row_of
+from tests.harness.old_form import details_of, row_of
 
 ray = pytest.importorskip("ray", reason="needs the extra 'cluster'")
 
@@ -113,10 +113,12 @@ def test_chains_stay_together_failures_are_kept_and_a_second_run_completes(
     for chain in "abc":
         mine = [rows[f"{chain}{number}"] for number in range(3)]
         assert [each.value for each in mine] == [0, 1, 2]
-        assert len({each.details["node"] for each in mine}) == 1
-    for node in {each.details["node"] for each in rows.values() if each.status == "ok"}:
+        assert len({details_of(each)["node"] for each in mine}) == 1
+    for node in {details_of(each)["node"] for each in rows.values() if each.status == "ok"}:
         times = sorted(
-            (r.details["begun"], r.details["ended"]) for r in rows.values() if r.details.get("node") == node
+            (details_of(r)["begun"], details_of(r)["ended"])
+            for r in rows.values()
+            if details_of(r).get("node") == node
         )
         assert all(end <= begin for (_, end), (begin, _) in pairwise(times)), (
             "a machine's cells one after the other"
@@ -260,16 +262,16 @@ def test_a_comparison_goes_on_where_it_was_begun(
     path, cluster = tmp_path / "store.sqlite", start_cluster({MACHINE: 1})
     cells = [counting("a0", "a")]
     execute(cluster, path, cells)
-    first = stored(path)["a0"].details["node"]
+    first = details_of(stored(path)["a0"])["node"]
     cluster.add_node(num_cpus=1, resources={MACHINE: 1})
     for number in range(1, 4):  # each time a new driver, whose first cell keeps one of the machines busy
         busy = counting(f"busy{number}", delay_s=3.0)
         cells.append(counting(f"a{number}", "a"))
         assert execute(cluster, path, [busy, *cells]) == []
     rows = stored(path)
-    nodes = {name: each.details["node"] for name, each in rows.items()}
+    nodes = {name: details_of(each)["node"] for name, each in rows.items()}
     assert {nodes[f"a{number}"] for number in range(4)} == {first}
-    assert all(each.details["ray_node"] == nodes[name] for name, each in rows.items())
+    assert all(details_of(each)["ray_node"] == nodes[name] for name, each in rows.items())
 
 
 def test_a_comparison_stays_where_it_is_when_a_worker_dies_in_it(cluster: Cluster, tmp_path: Path) -> None:
@@ -287,14 +289,14 @@ def test_a_comparison_stays_where_it_is_when_a_worker_dies_in_it(cluster: Cluste
     def occupy(done: float, total: float, what: str) -> None:
         """Another driver's cell keeps the comparison's machine busy when its next one is due."""
         if what == "a1":
-            there = on_cluster._on(stored(path)["a0"].details["node"], or_another=False)
+            there = on_cluster._on(details_of(stored(path)["a0"])["node"], or_another=False)
             busy.append(sleep.options(scheduling_strategy=there).remote())
 
     with connected(cluster.address), Store.open(path) as store:
         assert on_cluster.execute(store, QUICK, cells, occupy) == ["a1"]
         assert len(busy) == 1
     rows = stored(path)
-    assert rows["a0"].details["node"] == rows["a2"].details["node"]
+    assert details_of(rows["a0"])["node"] == details_of(rows["a2"])["node"]
 
 
 def test_cells_that_were_made_stale_are_measured_again(cluster: Cluster, tmp_path: Path) -> None:

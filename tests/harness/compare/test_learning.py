@@ -16,7 +16,7 @@ from placerl.harness.core.quantities import better
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan
 from placerl.harness.store.store import Store
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 
 MAPPING = Mapping.parse(learning.DEFAULT_MAPPING)
 
@@ -53,9 +53,9 @@ def test_own_settings_are_the_workloads_and_rows_say_which():
     assert learning.trained_workload("cartpole-dqn", "placerl") == like
     assert learning.trained_workload("cartpole-dqn", "sb3") == like
     told = {
-        system: learning.train(LearnedTask("cartpole-dqn", 100), system, fake(COUNTING), 0, silent).details[
-            "settings"
-        ]
+        system: details_of(
+            learning.train(LearnedTask("cartpole-dqn", 100), system, fake(COUNTING), 0, silent)
+        )["settings"]
         for system in ("placerl", "placerl, own settings")
     }
     off = {"replay.prioritized": False, "algorithm.double": False, "algorithm.loss": "huber"}
@@ -80,16 +80,16 @@ def test_the_score_is_of_the_last_fifth():
     row = learning.train(LearnedTask("cartpole-dqn", 100), "fake", fake(COUNTING), 3, silent)
     assert row.samples == (8, 9)
     assert row.value == 8.5
-    assert row.details["seed"] == 3
-    assert row.details["environment_steps"] == [20 * n for n in range(1, 11)]
-    assert row.details["mean_returns"] == list(range(10))
-    assert row.details["gradient_steps"] == 100
+    assert row.seed == 3
+    assert details_of(row)["environment_steps"] == [20 * n for n in range(1, 11)]
+    assert row.mean_returns == list(range(10))
+    assert row.gradient_steps == 100
 
 
 def test_a_system_that_fails_is_a_row():
     row = learning.train(LearnedTask("cartpole-dqn", 100), "fake", fake("print('no')"), 0, silent)
     assert row.status == "failed"
-    assert row.details["seed"] == 0
+    assert row.seed == 0
 
 
 def test_a_run_without_episodes_at_its_end_is_no_score():
@@ -118,7 +118,7 @@ def test_a_summary_is_over_seeds():
     summary = learning.summary("cartpole-dqn", "fake", [*rows, failed])
     assert summary.value == 3
     assert 1 <= summary.low <= 3 <= summary.high <= 50
-    assert summary.details == {"seeds": 5, "failed": 1}
+    assert details_of(summary) == {"seeds": 5, "failed": 1}
     few = learning.summary("cartpole-dqn", "fake", rows[:2])
     assert (few.value, few.low) == (1.5, None)
     assert learning.summary("cartpole-dqn", "fake", [failed]).status == "failed"
@@ -140,7 +140,7 @@ def test_the_best_is_of_the_stretch_in_which_the_seeds_together_were_best():
     ]
     best = learning.best("cartpole-dqn", "fake", rows)
     assert (best.quantity, best.value, best.samples) == ("best_interquartile_mean_return", 50, (50,) * 5)
-    assert best.details == {
+    assert details_of(best) == {
         "seeds": 5, "failed": 0, "stretch": 3, "stretches": 4, "environment_steps": 330,
     }  # fmt: skip
     assert best.low == best.high == 50
@@ -199,7 +199,7 @@ def test_no_row_of_one_mapping_stands_for_another(tmp_path, monkeypatch):
             plan.execute(run, cells[:18], silent)
         assert asked == [str(MAPPING)] * 10 + [str(other)] * 10
         systems = ["placerl", "sb3", "placerl, own settings", "placerl (native[dynamic]-native-cpu)", own]
-        assert [row.backend for row in learning.summaries(run)] == systems
+        assert [row.who for row in learning.summaries(run)] == systems
 
 
 def test_the_own_worker_trains_ppo_too():
@@ -223,9 +223,9 @@ def test_a_run_is_stored_seed_by_seed_and_summed_up(tmp_path, monkeypatch):
         assert len(rows) == 21  # five seeds of each, its end and its best
         assert [row.value for row in learning.bests(run)] == [9, 0, 9]
         ours, other, own = learning.summaries(run)
-        assert (own.backend, own.value) == ("placerl, own settings", ours.value)
-        assert ours.backend == "placerl"
-        assert ours.details["seeds"] == 5
+        assert (own.who, own.value) == ("placerl, own settings", ours.value)
+        assert ours.who == "placerl"
+        assert details_of(ours)["seeds"] == 5
         assert ours.value > other.value == 0
 
 
@@ -238,7 +238,7 @@ def test_rows_name_the_device_of_our_networks(tmp_path, monkeypatch):
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "here"})
         plan.execute(run, cells, silent)
-        found = {(row.backend, row.quantity, row.device) for row in run.measurements(suite="learn")}
+        found = {(row.who, row.quantity, row.where) for row in run.measurements(suite="learn")}
     systems = {"sb3": "cpu"} | dict.fromkeys(
         (learning.under(side, mapping) for side in (learning.OURS, learning.OWN_SETTINGS)), "cuda"
     )
@@ -255,11 +255,11 @@ def test_a_summary_is_made_anew_once_a_seed_that_failed_has_been_trained(tmp_pat
         run = store.begin_run("quick", "revision", {"fingerprint": "here"})
         plan.execute(run, cells, silent)
         (before,) = learning.summaries(run)
-        assert (before.status, before.details) == ("failed", {"seeds": 0, "failed": 5})
+        assert (before.status, details_of(before)) == ("failed", {"seeds": 0, "failed": 5})
         monkeypatch.setattr(learning.registry, "own_worker", lambda mapping: fake(COUNTING)())
         plan.execute(run, cells, silent)
         (after,) = learning.summaries(run)
-        assert (after.status, after.details) == ("ok", {"seeds": 5, "failed": 0})
+        assert (after.status, details_of(after)) == ("ok", {"seeds": 5, "failed": 0})
         held = len(run.measurements(suite="learn"))
         plan.execute(run, cells, silent)  # nothing is due
         assert len(run.measurements(suite="learn")) == held

@@ -20,6 +20,7 @@ from placerl.harness.compare.system import System
 from placerl.harness.core.progress import silent
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure import statistics
+from tests.harness.old_form import details_of
 
 FAKE = Path(__file__).with_name("nasty_worker.py")
 MAPPING = Mapping.parse("torch-native-cpu")
@@ -55,7 +56,7 @@ def compared(baselines, rounds=15, name="cartpole-dqn", progress=silent, mapping
         workloads.load(name), mapping, baselines, budget_s=0, progress=progress, settings=settings
     )
     assert {row.suite for row in rows} <= {"compare"}
-    return {(row.details["baseline"], row.backend, row.quantity): row for row in rows}
+    return {(row.baseline, row.who, row.quantity): row for row in rows}
 
 
 @pytest.mark.parametrize(("ours", "verdict"), [(3000, "faster"), (300, "slower"), (1000, "no verdict")])
@@ -65,17 +66,17 @@ def test_a_known_ratio_is_found(systems, ours, verdict):
     ratio = rows["slow", "placerl", "throughput_ratio"]
     assert ratio.value == pytest.approx(ours / 1000, rel=0.05)
     assert ratio.low <= ratio.value <= ratio.high
-    assert ratio.details["verdict"] == verdict.replace("faster", "faster; returns not compared")
-    assert ratio.details["returns"] == "returns not compared: not asked for"
-    assert ratio.details["pairs"] == 15
+    assert ratio.verdict == verdict.replace("faster", "faster; returns not compared")
+    assert ratio.returns == "returns not compared: not asked for"
+    assert ratio.pairs == 15
     null = rows["slow", "placerl", "null_ratio"]
     assert null.value == pytest.approx(1, rel=0.05)
     mine, theirs = (rows["slow", name, "gradient_steps_per_s"] for name in ("placerl", "slow"))
     assert mine.value == pytest.approx(ours, rel=0.1)
     assert theirs.value == pytest.approx(1000, rel=0.1)
     assert (len(mine.samples), len(theirs.samples)) == (30, 15)
-    assert (mine.details["part"], theirs.details["part"]) == ("ours", "theirs")
-    assert theirs.details["versions"] == {"nasty": "1"}
+    assert (mine.part, theirs.part) == ("ours", "theirs")
+    assert theirs.versions == {"nasty": "1"}
     steps = rows["slow", "slow", "environment_steps_per_s"]
     assert steps.value == pytest.approx(2 * theirs.value)
 
@@ -88,7 +89,7 @@ def test_a_rate_with_a_wide_interval_is_too_noisy_and_the_verdict_stays(systems)
     assert theirs.status == "too_noisy"
     assert "of the median, where 10% is the limit" in theirs.reason
     ratio = rows["uneven", "placerl", "throughput_ratio"]
-    assert (ratio.status, ratio.details["verdict"]) == ("ok", "faster; returns not compared")
+    assert (ratio.status, ratio.verdict) == ("ok", "faster; returns not compared")
 
 
 def test_a_rate_of_few_rounds_has_no_interval_and_is_too_noisy(systems):
@@ -119,7 +120,7 @@ def test_a_small_part_of_the_time_need_not_be_known_exactly(systems, one, other,
         workloads.load("cartpole-dqn"), MAPPING, ["slow"], budget_s=0,
         settings=compare.ComparisonSettings(rounds=15),
     )  # fmt: skip
-    (learner,) = (row for row in rows if row.details["part"] == "ours, learner, of the time")
+    (learner,) = (row for row in rows if row.part == "ours, learner, of the time")
     assert learner.status == status
 
 
@@ -136,8 +137,8 @@ def test_a_small_part_of_the_time_need_not_be_known_exactly(systems, one, other,
 def test_the_networks_of_a_library_are_on_the_gpu_of_our_learner(systems, mapping, device):
     systems |= {"placerl": ["device"], "other": ["device"]}
     rows = compared(["other"], rounds=5, mapping=Mapping.parse(mapping))
-    assert rows["other", "other", "gradient_steps_per_s"].details["notes"] == {"device": device}
-    assert {row.device for row in rows.values()} == {device}
+    assert details_of(rows["other", "other", "gradient_steps_per_s"])["notes"] == {"device": device}
+    assert {row.where for row in rows.values()} == {device}
 
 
 RETURNS = StepExtent(4000, seeds=3, budget_s=100)
@@ -150,14 +151,14 @@ RETURNS = StepExtent(4000, seeds=3, budget_s=100)
 def test_faster_is_said_of_who_learns_no_less(systems, gain, verdict):
     systems |= {"placerl": ["rate", "3000", MANY, str(gain)], "slow": ["rate", "1000", MANY, "2"]}
     rows = compared(["slow"], returns=RETURNS)
-    assert rows["slow", "placerl", "throughput_ratio"].details["verdict"] == verdict
+    assert rows["slow", "placerl", "throughput_ratio"].verdict == verdict
     ours, theirs = (rows["slow", name, "return_at_equal_steps"] for name in ("placerl", "slow"))
     # The last two of ten jobs, the ninth and the tenth: one more each time.
     assert ours.value == pytest.approx(1 + 8.5 * gain)
     assert theirs.value == pytest.approx(1 + 8.5 * 2)
     assert ours.samples == (ours.value,) * 3
-    assert ours.details["environment_steps"] == theirs.details["environment_steps"] == [4000] * 3
-    assert ours.details["seeds"] == theirs.details["seeds"] == [0, 1, 2]
+    assert details_of(ours)["environment_steps"] == details_of(theirs)["environment_steps"] == [4000] * 3
+    assert details_of(ours)["seeds"] == details_of(theirs)["seeds"] == [0, 1, 2]
     difference = rows["slow", "placerl", "return_difference"]
     assert difference.value == pytest.approx(8.5 * (gain - 2))
     assert difference.low <= difference.value <= difference.high
@@ -166,7 +167,7 @@ def test_faster_is_said_of_who_learns_no_less(systems, gain, verdict):
 def test_slower_stays_slower_whatever_is_learnt(systems):
     systems |= {"placerl": ["rate", "300", MANY, "9"], "fast": ["rate", "1000", MANY, "2"]}
     rows = compared(["fast"], returns=RETURNS)
-    assert rows["fast", "placerl", "throughput_ratio"].details["verdict"] == "slower"
+    assert rows["fast", "placerl", "throughput_ratio"].verdict == "slower"
     assert rows["fast", "placerl", "return_difference"].value > 0
 
 
@@ -174,8 +175,8 @@ def test_where_nobody_learns_both_returns_are_told_and_not_compared(systems):
     systems |= {"placerl": ["rate", "3000", MANY], "slow": ["rate", "1000", MANY]}
     rows = compared(["slow"], returns=RETURNS)
     ratio = rows["slow", "placerl", "throughput_ratio"]
-    assert ratio.details["verdict"] == "faster; returns not compared"
-    assert "neither side had learnt anything" in ratio.details["returns"]
+    assert ratio.verdict == "faster; returns not compared"
+    assert "neither side had learnt anything" in ratio.returns
     assert rows["slow", "slow", "return_at_equal_steps"].value == 1
     assert ("slow", "placerl", "return_difference") not in rows
 
@@ -187,10 +188,7 @@ def test_a_side_without_environment_steps_keeps_its_speed(systems, ours, theirs,
     systems |= {"placerl": [ours, "3000", MANY], "other": [theirs, "1000", MANY]}
     ratio = compared(["other"], returns=RETURNS)["other", "placerl", "throughput_ratio"]
     assert ratio.status == "ok"
-    assert (
-        ratio.details["returns"]
-        == f"returns not compared: {name} took no environment steps in the timed rounds"
-    )
+    assert ratio.returns == f"returns not compared: {name} took no environment steps in the timed rounds"
 
 
 def test_ppo_is_judged_by_its_environment_steps(systems):
@@ -199,11 +197,11 @@ def test_ppo_is_judged_by_its_environment_steps(systems):
     rows = compared(["other"], name="cartpole-ppo")
     ratio, null = (rows["other", "placerl", f"{of}_ratio"] for of in ("throughput", "null"))
     assert ratio.value == pytest.approx(0.75, rel=0.05)
-    assert ratio.details["verdict"] == "slower"
-    assert ratio.details["rate"] == null.details["rate"] == "environment_steps_per_s"
+    assert ratio.verdict == "slower"
+    assert ratio.rate == null.rate == "environment_steps_per_s"
     for part, name, rate in zip(judged_parts(ratio.rate), ("placerl", "other"), (3000, 4000), strict=True):
         row = rows["other", name, "environment_steps_per_s"]
-        assert (row.details["part"], row.value) == (part, pytest.approx(rate, rel=0.1))
+        assert (row.part, row.value) == (part, pytest.approx(rate, rel=0.1))
     assert rows["other", "other", "gradient_steps_per_s"].value == pytest.approx(1000, rel=0.1)
     console = Console(width=160, file=io.StringIO())
     console.print(compare_command.side_by_side(list(rows.values())))
@@ -212,7 +210,7 @@ def test_ppo_is_judged_by_its_environment_steps(systems):
     assert (theirs, ours) == (pytest.approx(4000, rel=0.1), pytest.approx(3000, rel=0.1))
     ratio = compared(["other"])["other", "placerl", "throughput_ratio"]
     assert ratio.value == pytest.approx(3, rel=0.05)
-    assert "rate" not in ratio.details
+    assert "rate" not in details_of(ratio)
     assert judged_parts(ratio.rate) == judged_parts(None) == ("ours", "theirs")
 
 
@@ -233,8 +231,8 @@ def test_a_side_that_fails_while_it_learns_keeps_its_speed(systems, monkeypatch)
     monkeypatch.setattr(equal_steps, "compare", fail)
     ratio = compared(["fails"], returns=RETURNS)["fails", "placerl", "throughput_ratio"]
     assert ratio.value == pytest.approx(3, rel=0.05)
-    assert ratio.details["verdict"] == "faster; returns not compared"
-    assert ratio.details["returns"].startswith("returns not compared: fails: crash: ")
+    assert ratio.verdict == "faster; returns not compared"
+    assert ratio.returns.startswith("returns not compared: fails: crash: ")
 
 
 def test_one_that_fails_stops_no_other(systems):
@@ -253,8 +251,8 @@ def test_one_that_fails_stops_no_other(systems):
         ("not-built", "environment", "no such version"),
     ):
         row = rows[name, name, "gradient_steps_per_s"]
-        assert (row.status, row.value, row.details["kind"]) == ("failed", None, kind)
-        assert row.details["last_lines"][-1] == said
+        assert (row.status, row.value, details_of(row)["kind"]) == ("failed", None, kind)
+        assert row.last_lines[-1] == said
         assert name in row.reason
         assert (name, "placerl", "throughput_ratio") not in rows
 
@@ -277,7 +275,7 @@ def test_systems_that_no_longer_install_are_named_beside_their_stand_in(systems,
     missing = {key[0]: row for key, row in rows.items() if row.status == "not_run"}
     assert set(missing) == gone
     assert all("sb3 stands in" in row.reason for row in missing.values())
-    assert {row.device for row in rows.values()} == {"cuda"}
+    assert {row.where for row in rows.values()} == {"cuda"}
 
 
 def test_replays_alone_are_compared_with_our_replay(systems, monkeypatch):
@@ -291,7 +289,7 @@ def test_replays_alone_are_compared_with_our_replay(systems, monkeypatch):
     rows = compared(["replay"], returns=RETURNS)
     ratio = rows["replay, replay alone", "placerl", "throughput_ratio"]
     assert ratio.value == pytest.approx(2, rel=0.05)
-    assert ratio.details["returns"] == "returns not compared: a replay alone trains nothing"
+    assert ratio.returns == "returns not compared: a replay alone trains nothing"
     assert {row.primitive for row in rows.values()} == {"replay"}
     assert set(compared(["replay"], asked=True, ours=OurSide(envpool=True))) == set(rows)
     theirs = {quantity: row.value for (_, backend, quantity), row in rows.items() if backend == "replay"}
@@ -329,8 +327,8 @@ def test_learner_and_replay_alone_are_told_apart_from_training(systems):
     assert ratio.value == pytest.approx(2, rel=0.05)
     assert {row.primitive for row in rows.values()} == {"learner and replay"}
     assert not any(quantity == "environment_steps_per_s" for _, _, quantity in rows)
-    assert ratio.details["verdict"] == "faster; returns not compared"
-    assert "take no environment steps" in ratio.details["returns"]
+    assert ratio.verdict == "faster; returns not compared"
+    assert "take no environment steps" in ratio.returns
 
 
 def test_environments_of_envpool_are_no_secret(systems, monkeypatch):
@@ -361,7 +359,7 @@ def test_a_baseline_that_flushes_is_a_side_of_its_own(systems):
     assert rows[flushed, flushed, "gradient_steps_per_s"].value == pytest.approx(1000, rel=0.01)
     assert rows[flushed, "placerl", "throughput_ratio"].value == pytest.approx(2, rel=0.1)
     assert rows["slow", "placerl", "throughput_ratio"].value == pytest.approx(4, rel=0.1)
-    assert "does not flush" in rows[flushed, "placerl", "throughput_ratio"].details["returns"]
+    assert "does not flush" in rows[flushed, "placerl", "throughput_ratio"].returns
     systems["slow"] = "cannot be built"
     assert {row.reason for row in compared(["slow"], flushed=["slow"]).values()} == {
         "slow: environment: cannot be built",
@@ -378,8 +376,8 @@ def test_a_baseline_with_one_thread_is_a_side_of_its_own(systems):
         assert rows[name, name, "gradient_steps_per_s"].value == pytest.approx(rate, rel=0.01)
         ratio = rows[name, "placerl", "throughput_ratio"]
         assert ratio.value == pytest.approx(2000 / rate, rel=0.1)
-        assert ratio.details["verdict"] == "faster"
-        assert ratio.details["returns"] == rows["slow", "placerl", "throughput_ratio"].details["returns"]
+        assert ratio.verdict == "faster"
+        assert ratio.returns == rows["slow", "placerl", "throughput_ratio"].returns
     systems["slow"] = "cannot be built"
     assert {row.reason for row in compared(["slow"], single_threaded=["slow"]).values()} == {
         "slow: environment: cannot be built",

@@ -4,13 +4,13 @@ import pytest
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.quantities import QUANTITIES
-from placerl.harness.core.row import Measurement
 from placerl.harness.core.suites import PREDICTING, Suite
 from placerl.harness.report import reference
+from placerl.harness.store.rows import OtherResult
 
 
-def row(suite: str, quantity: str = "time_per_call") -> Measurement:
-    return Measurement(
+def row(suite: str, quantity: str = "time_per_call") -> OtherResult:
+    return OtherResult(
         suite=suite, primitive="p", quantity=quantity, provenance=Provenance.MEASURED, value=1.0
     )
 

@@ -135,10 +135,10 @@ def test_what_if_rows_are_modelled_and_strategies_that_lack_something_say_so() -
         workloads.load("cartpole-ddpg"), 32, platforms.load("map-tpds23")
     )
     assert {row.provenance for row in (*inputs, *rows)} == {Provenance.MODELLED}
-    chosen = {row.backend: row.device for row in rows if row.details.get("chosen")}
+    chosen = {row.who: row.where for row in rows if row.chosen}
     assert chosen["map-tpds23"].startswith("fpga-")
     assert chosen["pearl24"].startswith("fpga-")
-    assert {row.backend for row in rows if row.status == "not_run"} >= {"composed-loop", "pal21"}
+    assert {row.who for row in rows if row.status == "not_run"} >= {"composed-loop", "pal21"}
 
 
 @pytest.mark.parametrize(

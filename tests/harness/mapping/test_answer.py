@@ -4,7 +4,7 @@ import pytest
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping.answer import ANSWERING, answer
-from tests.harness.old_form import replace, row_of
+from tests.harness.old_form import details_of, replace, row_of
 
 
 def predicted(device, gps, *, chosen=False, batch_size=32, backend=ANSWERING, width=0.0, terms_s=None):
@@ -50,7 +50,7 @@ def test_intervals_that_overlap_are_no_answer():
 
 def test_terms_that_do_not_add_up_promise_nothing():
     """Where parts overlap, a longer term need not make the step longer."""
-    hidden = replace(FAST, details={**FAST.details, "terms_s": {"learner": 1e-3, "rmm": 0.9e-3}})
+    hidden = replace(FAST, details={**details_of(FAST), "terms_s": {"learner": 1e-3, "rmm": 0.9e-3}})
     assert not any("would be as fast" in line for line in answer([hidden, SLOW]))
 
 

@@ -30,11 +30,11 @@ def test_they_are_of_one_workload_and_batch_size() -> None:
     item, platform = workloads.load("cartpole-dqn"), load(pearl24_authors.PLATFORM)
     inputs, rows = absent_platforms.predictions(item, 512, platform)
     assert len(inputs) == 32
-    (chosen,) = (row for row in rows if row.backend == "pearl24" and row.details["chosen"])
-    assert chosen.details["mapping"] == "torch-native-cpu"
+    (chosen,) = (row for row in rows if row.who == "pearl24" and row.chosen)
+    assert chosen.mapping == "torch-native-cpu"
     # Two transfers of 2 us within the CPU: of 512 transitions of the authors' 12 words, and of 512 words.
     sent_s = 2 * 2e-6 + 512 * (12 + 1) * 4 / 32e9
-    assert chosen.details["terms_s"]["learner communication"] == pytest.approx(sent_s)
+    assert chosen.terms_s["learner communication"] == pytest.approx(sent_s)
     assert not any(row.slow_link_us for row in rows), "every link states its latency"
     for name, size in (("cartpole-dqn", 32), ("hopper-ddpg", 512)):
         with pytest.raises(UserError, match="cartpole-dqn at batch size 512, which was timed"):

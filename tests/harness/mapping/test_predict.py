@@ -13,7 +13,7 @@ from placerl.harness.mapping.problem import problem_of
 from placerl.harness.runtime.timed_storage import TimedStorage
 from placerl.harness.workloads.task import columns_of
 from placerl.primitives.algorithms.ddpg import DDPG
-from tests.harness.old_form import replace, row_of
+from tests.harness.old_form import details_of, replace, row_of
 
 TIMES_S = {
     ("sum_tree.sample", "native"): 1e-5,
@@ -60,8 +60,8 @@ PROFILE = [row(primitive, target, time_s) for (primitive, target), time_s in TIM
 def test_predictions_are_modelled_and_name_their_inputs() -> None:
     rows = predict.measurements(workloads.load("hopper-ddpg"), 256, PROFILE, PLATFORM)
     assert {item.provenance for item in rows} == {Provenance.MODELLED}
-    assert {item.details["inputs"] for item in rows} == {"measured"}
-    assert {item.backend for item in rows} == set(STRATEGIES)
+    assert {item.inputs for item in rows} == {"measured"}
+    assert {item.who for item in rows} == set(STRATEGIES)
 
 
 def test_an_interval_is_one_where_the_model_turns_slow_and_fast_round() -> None:
@@ -89,24 +89,24 @@ def test_a_prediction_has_the_interval_of_its_times_and_says_what_it_is_of() -> 
     ]
     profile.append(dataclasses.replace(profile[0], quantity="energy", value=1e9, unit="J"))
     rows = predict.measurements(workloads.load("hopper-ddpg"), 256, profile, PLATFORM)
-    (found,) = (r for r in rows if (r.backend, r.device) == ("map-tpds23", "torch-native-cpu"))
+    (found,) = (r for r in rows if (r.who, r.where) == ("map-tpds23", "torch-native-cpu"))
     assert (found.value, found.low, found.high) == pytest.approx((1000, 800, 1250))
     assert (found.suite, found.quantity, found.unit) == ("prediction", "gradient_steps_per_s", "1/s")
     assert (found.workload, found.batch_size, found.status) == ("hopper-ddpg", 256, "ok")
-    assert (found.details["model"], found.details["platform"]) == ("map-tpds23", "map-tpds23")
-    assert (found.details["mapping"], found.details["chosen"]) == ("torch-native-cpu", True)
-    assert found.details["terms_s"]["learner"] == 1e-3
+    assert (details_of(found)["model"], found.platform) == ("map-tpds23", "map-tpds23")
+    assert (found.mapping, found.chosen) == ("torch-native-cpu", True)
+    assert found.terms_s["learner"] == 1e-3
 
 
 def test_a_prediction_from_a_noisy_time_is_too_noisy_and_names_it() -> None:
     profile = [
         replace(item, status="too_noisy", reason="wide")
-        if (item.primitive, item.backend) in (("sum_tree.sample", "flat"), ("learner.step", "other"))
+        if (item.primitive, item.who) in (("sum_tree.sample", "flat"), ("learner.step", "other"))
         else item
         for item in PROFILE
     ]
     rows = predict.measurements(workloads.load("hopper-ddpg"), 256, profile, PLATFORM)
-    found = {r.device: (r.status, r.reason) for r in rows if r.backend == "map-tpds23"}
+    found = {r.where: (r.status, r.reason) for r in rows if r.who == "map-tpds23"}
     assert found == {
         "torch-native-cpu": ("ok", ""),
         "torch-flat-cpu": ("too_noisy", "made from times that are too noisy: sum_tree.sample flat"),
@@ -133,28 +133,26 @@ def test_each_strategy_chooses_exactly_one_mapping() -> None:
     rows = predict.measurements(workloads.load("hopper-ddpg"), 256, PROFILE, PLATFORM)
     for strategy in STRATEGIES:
         assert str(predict.chosen_mapping(rows, strategy)) == "torch-native-cpu"
-        assert sum(item.details["chosen"] for item in rows if item.backend == strategy) == 1
+        assert sum(item.chosen for item in rows if item.who == strategy) == 1
 
 
 def test_map_equation_3_from_the_rows() -> None:
     rows = predict.measurements(workloads.load("hopper-ddpg"), 256, PROFILE, PLATFORM)
-    gps = {item.details["mapping"]: item.value for item in rows if item.backend == "map-tpds23"}
+    gps = {item.mapping: item.value for item in rows if item.who == "map-tpds23"}
     assert gps == pytest.approx({"torch-native-cpu": 1000, "torch-flat-cpu": 500})
 
 
 def test_a_primitive_that_failed_is_not_mapped_to() -> None:
-    profile = [item for item in PROFILE if item.backend != "native"] + [
-        row("sum_tree.sample", "native", None)
-    ]
+    profile = [item for item in PROFILE if item.who != "native"] + [row("sum_tree.sample", "native", None)]
     rows = predict.measurements(workloads.load("hopper-ddpg"), 256, profile, PLATFORM)
-    assert {item.device for item in rows if item.status == "ok"} == {"torch-flat-cpu"}
+    assert {item.where for item in rows if item.status == "ok"} == {"torch-flat-cpu"}
 
 
 def test_a_strategy_without_the_times_that_it_needs_says_which() -> None:
     profile = [item for item in PROFILE if not item.primitive.startswith("round.")]
     rows = predict.measurements(workloads.load("hopper-ddpg"), 256, profile, PLATFORM)
     (found,) = (item for item in rows if item.status == "not_run")
-    assert (found.backend, found.value) == ("composed-loop", None)
+    assert (found.who, found.value) == ("composed-loop", None)
     assert "no mapping has times for all of its terms" in found.reason
     with pytest.raises(LookupError, match="composed-loop"):
         predict.chosen_mapping(rows)

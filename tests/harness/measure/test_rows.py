@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
+from placerl.harness.core.row import Row
 from placerl.harness.measure import rows, statistics
 from placerl.harness.measure.pace import Bracket
 from placerl.harness.measure.protocol import compare_cases
 from placerl.harness.measure.statistics import Ratio, Samples
 from placerl.harness.measure.timed_case import Protocol, Timing
+from placerl.harness.store.rows import OtherResult
 from tests.harness.measure.shared_core import KERNEL_S, SharedCore
 
 FIELDS: dict[str, Any] = {"suite": "profile", "primitive": "learner.step", "quantity": "time_per_call"}
@@ -21,7 +22,7 @@ FIELDS: dict[str, Any] = {"suite": "profile", "primitive": "learner.step", "quan
 
 def test_a_row_of_samples_is_their_median_with_its_interval() -> None:
     samples = list(np.random.default_rng(0).permutation(np.linspace(1, 1.02, 30)))
-    row = rows.summary_row(Measurement, samples, **FIELDS, unit="s", batch_size=32)
+    row = rows.summary_row(OtherResult, samples, **FIELDS, unit="s", batch_size=32)
     assert row.value == pytest.approx(1.01)
     assert (row.low, row.high) == statistics.interval(samples, in_order=True)
     assert (row.status, row.reason, row.provenance) == ("ok", "", Provenance.MEASURED)
@@ -30,46 +31,46 @@ def test_a_row_of_samples_is_their_median_with_its_interval() -> None:
 
 def test_what_neighbours_share_counts_in_a_row_s_interval() -> None:
     samples = np.repeat([1.0, 1.1, 1.02, 1.08], 8) + np.linspace(0, 0.001, 32)
-    row = rows.summary_row(Measurement, samples.tolist(), **FIELDS, unit="s")
+    row = rows.summary_row(OtherResult, samples.tolist(), **FIELDS, unit="s")
     assert (row.low, row.high) == statistics.interval(samples, in_order=True)
     assert (row.low, row.high) != statistics.interval(samples)
 
 
 def test_a_row_with_a_wide_interval_is_too_noisy() -> None:
-    row = rows.summary_row(Measurement, [1.0, 2.0, 3.0, 4.0, 5.0], **FIELDS, unit="s")
+    row = rows.summary_row(OtherResult, [1.0, 2.0, 3.0, 4.0, 5.0], **FIELDS, unit="s")
     assert (row.status, row.value, row.low, row.high) == ("too_noisy", 3, 1, 5)
     assert row.reason
 
 
 def test_a_row_whose_median_is_0_is_too_noisy_unless_all_samples_are_0() -> None:
-    row = rows.summary_row(Measurement, [0.0, 0.0, 0.0, 4.0, 5.0], **FIELDS, unit="s")
+    row = rows.summary_row(OtherResult, [0.0, 0.0, 0.0, 4.0, 5.0], **FIELDS, unit="s")
     assert (row.status, row.value, row.low, row.high) == ("too_noisy", 0, 0, 5)
     assert row.reason == "the interval is 0 to 5, where the median is 0"
-    assert rows.summary_row(Measurement, [0.0] * 5, **FIELDS, unit="s").status == "ok"
+    assert rows.summary_row(OtherResult, [0.0] * 5, **FIELDS, unit="s").status == "ok"
 
 
 def test_a_row_of_a_part_may_have_an_interval_of_a_hundredth_of_the_whole() -> None:
     samples = [0.05, 0.051, 0.053, 0.056, 0.058]
-    assert rows.summary_row(Measurement, samples, **FIELDS, unit="s").status == "too_noisy"
-    assert rows.summary_row(Measurement, samples, whole=1.0, **FIELDS, unit="s").status == "ok"
-    assert rows.summary_row(Measurement, samples, whole=0.5, **FIELDS, unit="s").status == "too_noisy"
+    assert rows.summary_row(OtherResult, samples, **FIELDS, unit="s").status == "too_noisy"
+    assert rows.summary_row(OtherResult, samples, whole=1.0, **FIELDS, unit="s").status == "ok"
+    assert rows.summary_row(OtherResult, samples, whole=0.5, **FIELDS, unit="s").status == "too_noisy"
 
 
 def test_a_row_of_too_few_samples_has_no_interval_and_is_too_noisy() -> None:
-    row = rows.summary_row(Measurement, [1.0, 1.01, 1.02, 1.03], **FIELDS, unit="s")
+    row = rows.summary_row(OtherResult, [1.0, 1.01, 1.02, 1.03], **FIELDS, unit="s")
     assert (row.value, row.low, row.high) == (pytest.approx(1.015), None, None)
     assert (row.status, row.reason) == ("too_noisy", "4 samples, where 5 are the fewest")
     assert row.samples == (1.0, 1.01, 1.02, 1.03)
-    assert rows.summary_row(Measurement, [1.0] * 5, **FIELDS, unit="s").status == "ok"
+    assert rows.summary_row(OtherResult, [1.0] * 5, **FIELDS, unit="s").status == "ok"
 
 
 def test_a_gain_is_the_inverse_of_a_ratio_of_times_bounds_and_all() -> None:
     times = Ratio(0.5, 0.4, 0.8)
     fields = FIELDS | {"quantity": "throughput_ratio"}
-    row = rows.ratio(Measurement, times, **fields)
+    row = rows.ratio(OtherResult, times, **fields)
     assert (row.value, row.low, row.high) == (0.5, 0.4, 0.8)
     assert (row.unit, row.provenance) == ("1", Provenance.MEASURED)
-    gain = rows.gain(Measurement, times, **fields)
+    gain = rows.gain(OtherResult, times, **fields)
     assert (gain.value, gain.low, gain.high) == pytest.approx((2, 1.25, 2.5))
     assert (gain.unit, gain.provenance) == ("1", Provenance.MEASURED)
 
@@ -92,7 +93,7 @@ def timed(time_s: float, *dropped: int, forgotten: bool = False) -> Row:
         rounds=() if forgotten else tuple(kept),
         details=details,
     )
-    return timing.measurement(Measurement, suite="profile", primitive="learner.step")
+    return timing.measurement(OtherResult, suite="profile", primitive="learner.step")
 
 
 def test_rows_are_paired_by_round_whatever_blocks_each_has_lost() -> None:
@@ -119,14 +120,14 @@ def test_rows_of_unknown_rounds_are_paired_by_position_if_they_are_equally_long(
 
 
 def test_results_of_a_side_that_left_early_are_of_the_first_rounds() -> None:
-    short, long = (rows.summary_row(Measurement, SPEED[:count].tolist(), **FIELDS) for count in (20, 45))
+    short, long = (rows.summary_row(OtherResult, SPEED[:count].tolist(), **FIELDS) for count in (20, 45))
     ours, theirs = rows.paired(short, long)
     assert ours.values.tolist() == theirs.values.tolist() == SPEED[:20].tolist()
 
 
 def test_a_failed_row_has_no_pairs() -> None:
     failed = Timing("b", "failed", "call: no memory").measurement(
-        Measurement, suite="profile", primitive="learner.step"
+        OtherResult, suite="profile", primitive="learner.step"
     )
     assert [len(one) for one in rows.paired(timed(1.0), failed)] == [0, 0]
 
@@ -140,7 +141,7 @@ def test_the_rows_of_a_comparison_tell_what_its_timings_tell() -> None:
     comparison, timings = compare_cases(a, b, protocol, clock=core.clock, bracket=bracket)
     names = ("a", "b", "a (null)")
     lengths = [len(timings[name].rounds) for name in names]
-    stored = [timings[name].measurement(Measurement, suite="profile", primitive=name) for name in names]
+    stored = [timings[name].measurement(OtherResult, suite="profile", primitive=name) for name in names]
     again = statistics.compare(*rows.paired(*stored))
     assert again.pairs == comparison.pairs < min(lengths)  # each has lost rounds of its own
     assert again.ratio is not None

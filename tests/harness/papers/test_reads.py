@@ -24,6 +24,7 @@ from placerl.harness.runtime.resolve import resolve
 from placerl.harness.store import peak_memory
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Store
+from tests.harness.old_form import details_of
 from tests.harness.papers.rows import claim_of, compared, frame_of
 from tests.harness.report import sample
 
@@ -54,16 +55,16 @@ MADE_BY = {
 
 def cell_of(row: Row) -> str:
     """The key of the cell that a row of a quick run comes from: references do not keep it."""
-    details: dict[str, Any] = dict(row.details)
+    details: dict[str, Any] = dict(details_of(row))
     sized = f"{row.workload}/{row.batch_size}"
     match row.suite:
         case "claim":
             experiment = MADE_BY.get(details["experiment"], details["experiment"])
             key = f"claim/{experiment}"
             if experiment == table_2_iterations.EXPERIMENT:
-                device = "fpga" if row.quantity == table_2_iterations.CYCLES else row.device
+                device = "fpga" if row.quantity == table_2_iterations.CYCLES else row.where
                 return f"{key}/{details['benchmark'].lower()}/{device}"
-            curve = row.backend
+            curve = row.who
             if experiment in (training.EXPERIMENT, training.SWEEP):
                 curve = re.sub(r"[^a-z0-9]+", "-", curve.lower()).strip("-")
             return (
@@ -76,9 +77,9 @@ def cell_of(row: Row) -> str:
         case "run":
             return f"run/{sized}/seed{details['seed']}"
         case "simulated_profile":
-            return f"simulated_profile/{sized}/{row.device}"
+            return f"simulated_profile/{sized}/{row.where}"
         case "roofs":
-            return f"simulated_profile/{row.workload}/32/{row.device}" if row.workload else "roofs/machine"
+            return f"simulated_profile/{row.workload}/32/{row.where}" if row.workload else "roofs/machine"
         case "validation":  # a board's peaks have no batch size
             return f"validation/{row.workload}/{row.batch_size or 32}"
         case suite:

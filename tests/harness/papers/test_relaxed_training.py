@@ -9,6 +9,7 @@ from placerl.harness.papers import relaxed_training
 from placerl.harness.papers.map.figure_10 import PRESAMPLED
 from placerl.harness.papers.prl.figure_9 import REALLOCATED
 from placerl.harness.plan.tiers import TIERS
+from tests.harness.old_form import details_of
 from tests.harness.papers.rows import claim_of, final_return, frame_of
 
 EXPERIMENTS = [PRESAMPLED, REALLOCATED]
@@ -19,10 +20,10 @@ def test_a_run_tells_its_curve():
     row = relaxed_training.train("cartpole-ddpg", 400, PRESAMPLED, curve, 0, silent)
     assert row.provenance is Provenance.MEASURED
     assert (row.backend, row.device) == ("D=10", PRESAMPLED.mapping)
-    assert row.details["experiment"] == "MAP-F10"
-    assert row.details["options"] == {"presampled_batches": 10}
-    assert len(row.details["mean_returns"]) == len(row.details["environment_steps"])
-    assert row.details["environment_steps"][-1] >= 1_000 + 400
+    assert details_of(row)["experiment"] == "MAP-F10"
+    assert details_of(row)["options"] == {"presampled_batches": 10}
+    assert len(details_of(row)["mean_returns"]) == len(details_of(row)["environment_steps"])
+    assert details_of(row)["environment_steps"][-1] >= 1_000 + 400
     assert row.value == sum(row.samples) / len(row.samples)
 
 

@@ -13,7 +13,7 @@ from placerl.harness.mapping.strategies.composed_loop import NAMES
 from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.evidence import number, records
 from placerl.harness.papers.slow_links import at_both_latencies, at_slow_links, latency_us
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.papers.map.test_predictions import prediction, run
 from tests.harness.papers.rows import frame_of
 
@@ -29,7 +29,7 @@ def slowed(gps: float, chosen: bool = True, **more: Any) -> Row:
 
 def model(gps: float, loop: str = "relaxed") -> Row:
     made = slowed(gps, backend=NAMES[loop])
-    return replace(made, details=made.details | {"loop": loop, "ran": loop})
+    return replace(made, details=details_of(made) | {"loop": loop, "ran": loop})
 
 
 def test_runs_in_virtual_time_follow_the_model_of_their_loop(tmp_path: Path) -> None:

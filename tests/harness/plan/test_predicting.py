@@ -18,7 +18,7 @@ from placerl.harness.platforms import this_machine
 from placerl.harness.store.store import Run, Store
 from placerl.harness.workloads import Workload
 from tests.harness.measure import trees
-from tests.harness.old_form import replace, row_of
+from tests.harness.old_form import details_of, replace, row_of
 
 CARTPOLE, QUICK = workloads.load("cartpole-dqn"), tiers.tier("quick")
 TIME = row_of(
@@ -60,8 +60,8 @@ def test_a_prediction_without_a_choice_is_made_again_and_returned_alone(
     prediction.store(run, [NO_CHOICE])
     for _ in range(2):
         (choice,) = predicting.predicted(run, CARTPOLE, 32, QUICK)
-        assert choice.details.keys() - CHOICE.details.keys() == {"conditions"}
-        assert replace(choice, details=CHOICE.details) == CHOICE
+        assert details_of(choice).keys() - details_of(CHOICE).keys() == {"conditions"}
+        assert replace(choice, details=details_of(CHOICE)) == CHOICE
         assert [name for name in run.cells() if not name.startswith("memory/")] == [
             "profile/cartpole-dqn/32",
             "prediction/cartpole-dqn/32",
@@ -114,7 +114,7 @@ def test_a_prediction_states_the_quota_and_the_noise_under_which_it_was_made(
     monkeypatch.setattr("placerl.harness.measure.conditions.last_noise", lambda: noise)
     monkeypatch.setattr(plan.predict, "measurements", lambda *_: [CHOICE])
     (row,) = plan.prediction_cell(CARTPOLE, 32).measure(run, silent)
-    assert row.details["conditions"] == {"quota_cores": 1.5, "noise": noise.to_json()}
+    assert details_of(row)["conditions"] == {"quota_cores": 1.5, "noise": noise.to_json()}
 
 
 def test_simulations_that_lacked_their_tools_are_made_and_shown_alone_once_these_are_there(

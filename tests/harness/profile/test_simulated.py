@@ -18,6 +18,7 @@ from placerl.harness.profile.simulated import DEVICES
 from placerl.harness.report import roofline
 from placerl.primitives import learner
 from placerl.primitives.learner.fpga import fpga_backend
+from tests.harness.old_form import details_of
 from tests.harness.papers.rows import frame_of
 from tests.harness.profile.simulated_rows import FPGA, row
 
@@ -75,14 +76,14 @@ def test_rows_are_checked_and_simulated(tmp_path: Path) -> None:
     for found in rows:
         by_formula = found.primitive == "learner.step"
         assert found.provenance == (Provenance.MODELLED if by_formula else Provenance.SIMULATED)
-        assert found.details["clock_assumed"]
-        assert found.value == pytest.approx(found.details["cycles"] / 285e6)
-        assert found.details["work"]["flops"] > 0
-        if "formula" in found.details:
-            difference = found.details["cycles"] - found.details["formula_cycles"]
-            assert difference == found.details["difference_cycles"]
-            assert difference == pytest.approx(sum(found.details["difference_reasons"].values()))
-    modelled = {(r.details["primitives"], r.quantity): r for r in every if r.suite == machine_peaks.SUITE}
+        assert found.clock_assumed
+        assert found.value == pytest.approx(found.cycles / 285e6)
+        assert found.work["flops"] > 0
+        if "formula" in details_of(found):
+            difference = found.cycles - found.formula_cycles
+            assert difference == found.difference_cycles
+            assert difference == pytest.approx(sum(found.difference_reasons.values()))
+    modelled = {(r.primitives, r.quantity): r for r in every if r.suite == machine_peaks.SUITE}
     assert len(modelled) == len(every) - len(rows) == 6
     assert modelled["learner.step", "peak"].value == pytest.approx(2 * 16**2 * 285e6)
     assert modelled[simulated.PIPELINE, "peak"].value == pytest.approx(2 * 6840 * 2 // 3 / 4 * 285e6)
@@ -100,9 +101,9 @@ def test_a_row_is_its_cycles_at_the_clock() -> None:
     found = simulated._row(item, 32, "fpga:u50", "sum_tree.sample", 1640, work, {"banks": 1})
     assert found.value == pytest.approx(1640 / (simulated.clock("fpga:u50").value * 1e6))
     assert (found.provenance, found.unit, found.batch_size) == (Provenance.SIMULATED, "s", 32)
-    assert (found.details["cycles"], found.details["items_per_call"], found.details["banks"]) == (1640, 32, 1)
-    assert found.details["clock_assumed"] is True
-    assert "FIX's design" in str(found.details["clock_source"])
+    assert (found.cycles, found.items_per_call, found.banks) == (1640, 32, 1)
+    assert found.clock_assumed is True
+    assert "FIX's design" in str(found.clock_source)
 
 
 def test_a_difference_from_the_formula_is_told_with_the_reasons_that_there_are() -> None:

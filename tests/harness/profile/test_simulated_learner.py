@@ -14,7 +14,7 @@ from placerl.primitives.fpga.cycles import simulated_units
 from placerl.primitives.fpga.cycles.learner import Pass, pipeline_cycles
 from placerl.primitives.learner.fpga import fpga_backend
 from placerl.primitives.learner.graph_learner import GraphLearner
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.profile.simulated_rows import FPGA, row
 
 
@@ -59,14 +59,14 @@ def test_prl_s_composer_chooses_among_the_numbers_of_pipelines_that_fit(
     names = [f"learner.pipeline_step in {count} streams" for count in (1, 2, 4, 8, 16)]
     assert [r.primitive for r in rows] == names
     *timed, too_many = rows
-    assert [r.details["pipelines"] for r in timed] == [1, 2, 4, 8]
+    assert [r.pipelines for r in timed] == [1, 2, 4, 8]
     assert {r.provenance for r in timed} == {Provenance.SIMULATED}
     assert (too_many.status, too_many.value) == ("not_run", None)
     assert "16 would need " in too_many.reason
     assert "flip-flops of " in too_many.reason
     own = simulated._pipeline_row(item, 256, "fpga:u200")
     assert own.value in [r.value for r in timed]
-    fastest = min(timed, key=lambda r: r.details["cycles"])
+    fastest = min(timed, key=lambda r: r.cycles)
     assert fastest.value is not None
     assert own.value is not None
     assert fastest.value < own.value, "MAP's formula adds the pipelines' gradients one after another"
@@ -74,9 +74,9 @@ def test_prl_s_composer_chooses_among_the_numbers_of_pipelines_that_fit(
     core = row("learner.step", "fpga:u200", 1.0)
     every = [replace(r, workload=item.name) for r in (*replay, core, own, *timed)]
     made = simulated.predictions(item, 256, every, "fpga:u200")
-    (chosen,) = [r for r in made if r.backend == "pearl24" and r.details["chosen"]]
-    assert chosen.details["settings"] == {"streams": fastest.details["pipelines"]}
-    assert chosen.details["terms_s"]["learner"] == fastest.value
+    (chosen,) = [r for r in made if r.who == "pearl24" and r.chosen]
+    assert details_of(chosen)["settings"] == {"streams": fastest.pipelines}
+    assert chosen.terms_s["learner"] == fastest.value
 
 
 def test_a_batch_that_the_core_learns_has_no_streams_for_mappings() -> None:
@@ -91,7 +91,7 @@ def test_an_algorithm_that_map_has_no_pipeline_for_has_no_row_of_one() -> None:
     found = simulated._pipeline_row(workloads.load("hopper-ppo"), 64, "fpga:u200")
     assert (found.status, found.value, found.primitive) == ("not_run", None, simulated.PIPELINE)
     assert found.reason.startswith("needs ")
-    assert found.details == {"target": "fpga:u200"}
+    assert details_of(found) == {"target": "fpga:u200"}
 
 
 @pytest.mark.parametrize(
@@ -111,4 +111,4 @@ def test_cycles_that_a_formula_hands_on_are_modelled(
         monkeypatch.setattr(simulated, name, lambda *_: None)
     monkeypatch.setattr(GraphLearner, "step", lambda *_: SimpleNamespace(td_errors=None))
     found = simulated._learner_row(workloads.load("cartpole-ddpg"), 32, "fpga:u200")
-    assert (found.details["cycles"], found.provenance) == (20, provenance)
+    assert (found.cycles, found.provenance) == (20, provenance)

@@ -49,7 +49,7 @@ def test_peaks_are_what_every_element_can_do_in_a_cycle() -> None:
     assert (item.replay.capacity, item.replay.fanout) == (1_000_000, 16), "five levels"
     assert (fpga_backend.DEFAULT_SIDE, LANES) == (16, 16)
     rows = simulated._peak_rows(item, "fpga:u200")
-    found = {(row.details["primitives"], row.unit): row.value / 285e6 for row in rows}
+    found = {(row.primitives, row.unit): row.value / 285e6 for row in rows}
     multipliers = 6840 * 2 // 3 // 4
     assert found == pytest.approx(
         {
@@ -63,7 +63,7 @@ def test_peaks_are_what_every_element_can_do_in_a_cycle() -> None:
     )
     assert {row.provenance for row in rows} == {Provenance.MODELLED}
     assert {row.suite for row in rows} == {machine_peaks.SUITE}
-    assert all(row.details["clock_mhz"] == 285 for row in rows)
+    assert all(row.clock_mhz == 285 for row in rows)
 
 
 def test_the_peak_of_a_full_tree_is_of_its_levels_alone() -> None:
@@ -79,7 +79,7 @@ def test_the_peak_of_a_full_tree_is_of_its_levels_alone() -> None:
     (peak,) = (
         row
         for row in simulated._peak_rows(item, "fpga:u200")
-        if (row.details["primitives"], row.quantity) == ("sum_tree", "peak")
+        if (row.primitives, row.quantity) == ("sum_tree", "peak")
     )
     assert peak.value == pytest.approx(5 * 3 * 285e6)
     assert tree_work(item, 1, update=False).flops == 5 * 3

@@ -52,12 +52,12 @@ def test_a_tree_s_row_has_the_cycles_of_its_last_call_beside_map_s_formula(
     assert done == [tree, int(np.random.default_rng(3).integers(1000))], (
         "it is checked, and its inputs are fixed"
     )
-    assert (found.primitive, found.details["cycles"]) == ("sum_tree.update", 90)
-    assert found.details["items_per_call"] == 64, "of its call, which may be one leaf"
-    assert found.details["formula_cycles"] == 64 / 4
-    assert found.details["difference_cycles"] == 90 - 16
+    assert (found.primitive, found.cycles) == ("sum_tree.update", 90)
+    assert found.items_per_call == 64, "of its call, which may be one leaf"
+    assert found.formula_cycles == 64 / 4
+    assert found.difference_cycles == 90 - 16
     expected = replay_cycles.difference_terms(90, [64], levels=5, timing=replay_cycles.LevelTiming(1, 4))
-    assert found.details["difference_reasons"] == {name: value for name, value in expected.items() if value}
+    assert found.difference_reasons == {name: value for name, value in expected.items() if value}
 
 
 def with_two_banks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
@@ -113,14 +113,14 @@ def test_the_replay_has_as_many_sub_trees_as_the_exploration_chooses(monkeypatch
     assert [row.primitive for row in found] == [
         f"sum_tree.banked_{call}" for call in ("sample", "update", "insert")
     ]
-    assert {row.details["banks"] for row in found} == {2}
-    assert [row.details["formula_cycles"] for row in found] == [16, 16, 0.5]
-    assert [row.details["items_per_call"] for row in found] == [32, 32, 1]
-    assert found[0].details["difference_reasons"] == {"fill": 14}
+    assert {row.banks for row in found} == {2}
+    assert [row.formula_cycles for row in found] == [16, 16, 0.5]
+    assert [row.items_per_call for row in found] == [32, 32, 1]
+    assert found[0].difference_reasons == {"fill": 14}
     middle = 100 - len(
         ("fpga", *["checked"] * 3, *["update", "sample", "insert", "read"] * 4, "update", "sample")
     )
-    assert [row.details["cycles"] for row in found] == [middle, middle + 1, middle - 1], "the median's"
+    assert [row.cycles for row in found] == [middle, middle + 1, middle - 1], "the median's"
     assert found[0].value == middle / (simulated.clock("fpga:u200").value * 1e6)
 
 
@@ -130,7 +130,7 @@ def test_several_sub_trees_are_simulated(monkeypatch: pytest.MonkeyPatch) -> Non
     with_two_banks(monkeypatch)
     found = simulated.banked_replay(item, 32, "fpga:u200")
     for one in found:
-        assert sum(one.details["difference_reasons"].values()) == one.details["difference_cycles"] > 0
+        assert sum(one.difference_reasons.values()) == one.difference_cycles > 0
     again = simulated.banked_replay(item, 32, "fpga:u200")
     assert [row.value for row in again] == [row.value for row in found]
 

@@ -71,7 +71,7 @@ def test_portability_is_asked_of_the_baselines_that_train_the_algorithm(
     row = validated("torch-native-cpu", 100.0)
     ran = [validation_rows.Achieved(Mapping.parse("torch-native-cpu"), Loop.FUSED, row, {})]
     fields = {"workload": "w", "batch_size": SIZE}
-    found = {one.backend for one in validation_rows.portabilities(fields, ran, {}, algorithm, {})}
+    found = {one.who for one in validation_rows.portabilities(fields, ran, {}, algorithm, {})}
     assert found == {"placerl", "sb3", *lines}
 
 

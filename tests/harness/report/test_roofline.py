@@ -10,7 +10,7 @@ from placerl.harness.report import pages, roofline, roofline_plot
 from placerl.harness.report.reading import read
 from placerl.harness.report.rows.primitives import RooflinePoint
 from placerl.harness.store.store import Store
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.papers.rows import frame_of, measurement, profiled
 from tests.harness.report import sample
 
@@ -114,7 +114,7 @@ def test_a_workload_is_held_to_its_own_roof_and_equal_ones_are_one(tmp_path: Pat
 def in_bfloat16(row: Row) -> Row:
     """Return a profile's row as that of a learner in bfloat16, or the roof of float32 as that of bfloat16."""
     if row.quantity == "peak":
-        return replace(row, value=6.4e11, details={**row.details, "precision": "bfloat16"})
+        return replace(row, value=6.4e11, details={**details_of(row), "precision": "bfloat16"})
     return replace(row, suite="precision_profile", backend="native[bfloat16]")
 
 

@@ -73,6 +73,6 @@ def test_published_platforms_have_the_times_that_the_command_predicts_from() -> 
     rows, _ = absent_platforms.predictions(workload, sizes[0], platform)
     shown = found["map-tpds23", "cartpole-dqn", sizes[0]]
     assert {(name, target): (seconds, word) for name, target, _, seconds, word, _ in shown["times"]} == {
-        (row.primitive, row.details["target"]): (row.value, str(row.provenance)) for row in rows
+        (row.primitive, row.target): (row.value, str(row.provenance)) for row in rows
     }
     assert set(shown["storages"]) == {device for _, _, device, *_ in shown["times"]}

@@ -19,6 +19,7 @@ from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.training import Progress, Training
 from placerl.harness.runtime.units.unit import UnitError
 from placerl.harness.store.store import Store
+from tests.harness.old_form import details_of
 
 PER_WATT = "throughput_per_watt"
 TORCH = Mapping.parse("torch-native-cpu")
@@ -39,12 +40,12 @@ def test_a_short_training_gives_throughput_and_returns_with_their_raw_samples() 
     gps = by_quantity["gradient_steps_per_s"]
     assert gps.value is not None
     assert min(gps.samples) <= gps.value <= max(gps.samples)
-    assert gps.details["gradient_steps"] > 0
-    assert gps.details["options"] == {}
-    assert set(gps.details["terms_s"]) >= {"environment", "infer", "sample", "learner", "update"}
+    assert gps.gradient_steps > 0
+    assert details_of(gps)["options"] == {}
+    assert set(gps.terms_s) >= {"environment", "infer", "sample", "learner", "update"}
     returns = by_quantity["episode_return"]
-    assert len(returns.samples) == len(returns.details["environment_step"])
-    assert returns.details["environment_step"] == sorted(returns.details["environment_step"])
+    assert len(returns.samples) == len(details_of(returns)["environment_step"])
+    assert details_of(returns)["environment_step"] == sorted(details_of(returns)["environment_step"])
     last = returns.samples[-EPISODES:]
     assert returns.value == pytest.approx(sum(last) / len(last))
     evaluated = by_quantity["evaluation_return"]
@@ -56,8 +57,8 @@ def test_a_run_says_when_it_reached_the_threshold_of_its_workload() -> None:
     """Random actions keep the pole up for more than 10 steps, and nothing keeps it up for 1e6."""
     rows = solved_at(10.0)
     steps, seconds = rows["environment_steps_to_threshold"], rows["time_to_threshold"]
-    assert (steps.unit, seconds.unit, steps.details["threshold"]) == ("count", "s", 10.0)
-    assert steps.value in rows["episode_return"].details["environment_step"]
+    assert (steps.unit, seconds.unit, steps.threshold) == ("count", "s", 10.0)
+    assert steps.value in details_of(rows["episode_return"])["environment_step"]
     assert rows["best_return"].value is not None
     assert rows["best_return"].value > 10
     assert not {"environment_steps_to_threshold", "time_to_threshold"} & set(solved_at(1e6))
@@ -91,8 +92,8 @@ def test_gradient_steps_per_watt_come_from_the_energy_of_the_stretches(
     rows = train(Extent(1.5))
     row, gps = rows[PER_WATT], rows["gradient_steps_per_s"]
     assert row.unit == "1/s/W"
-    assert row.details["watts"] == pytest.approx(50)
-    assert row.details["counters"] == ["made up"]
+    assert row.watts == pytest.approx(50)
+    assert row.counters == ["made up"]
     assert (
         len(row.samples) == len(gps.samples) == 2
     )  # of three, the first of which found how long the others are
@@ -110,8 +111,8 @@ def test_without_a_meter_it_is_not_run_and_says_what_it_needs(monkeypatch: pytes
 
 def test_steps_end_a_run_exactly_and_options_are_told() -> None:
     rows = train(Extent(steps=137), Schedule(presampled_batches=3))
-    assert rows["gradient_steps_per_s"].details["gradient_steps"] == 137
-    assert rows["gradient_steps_per_s"].details["options"] == {"presampled_batches": 3}
+    assert rows["gradient_steps_per_s"].gradient_steps == 137
+    assert details_of(rows["gradient_steps_per_s"])["options"] == {"presampled_batches": 3}
 
 
 def test_what_was_measured_before_a_unit_died_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +130,7 @@ def test_what_was_measured_before_a_unit_died_is_kept(monkeypatch: pytest.Monkey
     assert failure.status == "failed"
     assert failure.reason == "UnitError: actor 1: its process was ended by SIGKILL"
     assert {row.status for name, row in rows.items() if name != PER_WATT} == {"ok"}
-    assert rows["gradient_steps_per_s"].details["gradient_steps"] == sum(calls[:2])
+    assert rows["gradient_steps_per_s"].gradient_steps == sum(calls[:2])
 
 
 def test_a_run_that_dies_before_the_first_stretch_has_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +166,7 @@ def test_ctrl_c_keeps_the_stretches_that_had_ended_and_leaves_the_run_due(
             plan.execute(run, [cell], silent)
         rows = {row.quantity: row for row in run.measurements(suite="run")}
         assert rows["failure"].reason == "interrupted"
-        assert rows["gradient_steps_per_s"].details["gradient_steps"] == sum(calls[:2])
+        assert rows["gradient_steps_per_s"].gradient_steps == sum(calls[:2])
         assert cell.stale(run)
 
 
@@ -191,7 +192,7 @@ def test_rows_are_kept_though_closing_fails(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Training, "close", fails)
     rows = train(Extent(steps=3))
     assert rows["failure"].reason == "OSError: the simulator does not answer"
-    assert rows["gradient_steps_per_s"].details["gradient_steps"] == 3
+    assert rows["gradient_steps_per_s"].gradient_steps == 3
 
 
 def test_a_training_is_closed_though_energy_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from placerl.harness.runtime.measured_run import Extent, train
 from placerl.harness.runtime.native_iterations import NativeIterations
 from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.runtime.resolve import resolve
+from tests.harness.old_form import details_of
 from tests.harness.runtime.test_on_policy import PENDULUM, small
 from tests.harness.runtime.trainings import started
 
@@ -61,7 +62,7 @@ def test_a_measured_run_has_its_rows() -> None:
     rows = train(resolve(ASKED, small(), NATIVE, 16), 0, Extent(steps=24), silent)
     by_quantity = {row.quantity: row for row in rows}
     assert {"gradient_steps_per_s", "environment_steps_per_s", "episode_return"} <= set(by_quantity)
-    details = by_quantity["gradient_steps_per_s"].details
+    details = details_of(by_quantity["gradient_steps_per_s"])
     assert details["fusion"] == "iteration"
     assert details["gradient_steps"] == 24
     assert set(details["terms_s"]) == {"environment", "infer", "prepare", "learner"}

@@ -14,6 +14,7 @@ from placerl.harness.runtime import native_threads
 from placerl.harness.runtime.measured_run import Extent, train
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.workloads.task import algorithm_of
+from tests.harness.old_form import details_of
 from tests.harness.runtime.trainings import started
 
 NATIVE = Mapping.parse("native-native-cpu")
@@ -72,7 +73,7 @@ def test_a_measured_run_has_its_rows() -> None:
     rows = train(resolve(options, workloads.load("cartpole-ddpg"), NATIVE, 32), 0, Extent(steps=60), silent)
     by_quantity = {row.quantity: row for row in rows}
     assert {"gradient_steps_per_s", "environment_steps_per_s", "episode_return"} <= set(by_quantity)
-    details = by_quantity["gradient_steps_per_s"].details
+    details = details_of(by_quantity["gradient_steps_per_s"])
     assert details["gradient_steps"] == 60
     assert details["options"] == {"actors": 2, "threads_native": True}
     assert details["fusion"] == "replay"

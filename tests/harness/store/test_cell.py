@@ -14,6 +14,7 @@ from placerl.harness.platforms import available_memory
 from placerl.harness.platforms.available_memory import NotEnoughMemory
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run, Store
+from tests.harness.old_form import details_of
 from tests.harness.store.rows import row
 
 
@@ -134,11 +135,11 @@ def test_a_failure_names_suite_workload_and_error() -> None:
 def test_a_failure_names_the_baseline_and_the_batch_size_where_they_are_known() -> None:
     error = ValueError("why")
     failed = CELL.failure(error)
-    assert (failed.backend, failed.batch_size, failed.details) == ("", None, {})
+    assert (failed.who, failed.batch_size, details_of(failed)) == ("", None, {})
     failed = replace(CELL, baselines=("sb3",), batch_size=64).failure(error)
-    assert (failed.backend, failed.batch_size, failed.details) == ("sb3", 64, {"baseline": "sb3"})
+    assert (failed.who, failed.batch_size, details_of(failed)) == ("sb3", 64, {"baseline": "sb3"})
     failed = replace(CELL, baselines=("sb3",), label="sb3, replay alone").failure(error)
-    assert (failed.backend, failed.details) == ("sb3", {"baseline": "sb3, replay alone"})
+    assert (failed.who, details_of(failed)) == ("sb3", {"baseline": "sb3, replay alone"})
 
 
 def test_a_failure_of_memory_is_not_run_and_gives_the_message_alone() -> None:

@@ -6,7 +6,7 @@ import pytest
 from placerl.harness.measure import statistics
 from placerl.harness.store.diff import DRIFT, diff
 from placerl.harness.store.rows import PeakMemory
-from tests.harness.old_form import row_of
+from tests.harness.old_form import details_of, row_of
 
 
 def row(value=1.0, *, spread=0.01, samples=20, **change):
@@ -130,7 +130,7 @@ def test_other_batch_sizes_units_and_devices_are_other_quantities():
 )
 def test_rows_of_other_parameters_are_other_quantities(details):
     first = row(details={"capacity": 10, "fanout": 16})
-    second = row(2.0, details={**first.details, **details})
+    second = row(2.0, details={**details_of(first), **details})
     found = diff([first, second], [first, second])
     assert [d.ratio for d in found] == [1.0, 1.0]
     assert len({d.key.parameters for d in found}) == 2

@@ -125,14 +125,14 @@ def test_each_cell_has_its_own_peak_and_the_run_has_the_highest(tmp_path: Path) 
     store = tmp_path / "store.sqlite"
     subprocess.run([sys.executable, "-c", CELLS, str(store)], check=True)
     first, second, third, fourth = peaks_by_cell(store)
-    if second[MAIN].details["since"] != "cell":
+    if second[MAIN].since != "cell":
         pytest.skip("this kernel does not let a process set its peak back")
     bytes_ = [[row[name].value or 0.0 for name in (MAIN, LARGEST)] for row in (first, second, third, fourth)]
     assert bytes_[0][0] == bytes_[0][1] > 400 * MB > bytes_[1][0] > 50 * MB
-    assert first[MAIN].details["held_before_bytes"] < 400 * MB
+    assert first[MAIN].held_before_bytes < 400 * MB
     assert bytes_[2][1] > 700 * MB, "a child that raised the children's peak"
     assert bytes_[3][1] == bytes_[3][0]
-    assert fourth[LARGEST].details["children_at_most_bytes"] == bytes_[2][1], "no more is known of its child"
+    assert fourth[LARGEST].children_at_most_bytes == bytes_[2][1], "no more is known of its child"
     with Store.open(store, read_only=True) as opened:
         whole = {row.primitive: row.value for row in opened.measurements(cell="memory/quick/1")}
     assert whole == {MAIN: bytes_[0][0], LARGEST: bytes_[2][1]}
@@ -150,11 +150,11 @@ def test_where_the_count_cannot_be_set_back_the_peak_is_the_process_s(
         peak.store("a")
         peak.store("a")
     rows = [*run.measurements(cell="memory/a"), *run.measurements(cell="memory/a#2")]
-    assert [(row.primitive, row.details["since"]) for row in rows] == [
+    assert [(row.primitive, row.since) for row in rows] == [
         (MAIN, "process"),
         (LARGEST, "process"),
     ] * 2
-    assert {row.details["cell"] for row in rows} == {"a"}
+    assert {row.of_cell for row in rows} == {"a"}
 
 
 def test_the_peaks_of_cells_are_not_taken_for_the_run_s(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from placerl.harness.runtime.fusions import fusions
 from placerl.harness.validate import plan
 from placerl.harness.validate import rows as made
 from placerl.primitives.quantization.precision import FLOAT_32
+from tests.harness.old_form import details_of
 from tests.harness.validate.achieved import ran, training_row
 
 
@@ -72,8 +73,8 @@ def test_what_the_workload_cannot_run_under_is_no_choice_of_ours_either(
         fields, [ran("torch-flat-cpu", 10.0)], {("sb3", "cpu"): 5.0}, "dqn", {}, on_gpu
     )
     assert (ours.value, theirs.value) == (0, 0)
-    assert ours.details["lacking"] == ["cuda-cpu", "cuda-cuda"]
-    assert theirs.details["lacking"] == ["cuda-cuda"]
+    assert ours.lacking == ["cuda-cpu", "cuda-cuda"]
+    assert theirs.lacking == ["cuda-cuda"]
     (alone, *_) = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {}, "dqn", {})
     assert alone.value == pytest.approx(320)
 
@@ -195,6 +196,6 @@ def test_more_precisions_are_more_mappings_in_rows_of_their_own(monkeypatch: pyt
     ):
         (row,) = cell.measure(run, silent)  # type: ignore[arg-type]
         assert row.suite == suite == cell.key.partition("/")[0]
-    assert row.details["precisions"] == ["fixed32", "dynamic"]
+    assert details_of(row)["precisions"] == ["fixed32", "dynamic"]
     assert cell.key == "precision_validation/cartpole-dqn/32/fixed32+dynamic"
     assert asked == [(), ("fixed32", "dynamic")]

@@ -19,7 +19,7 @@ from placerl.harness.profile.cases import validation_rounds
 from placerl.harness.validate import plan
 from placerl.harness.validate import rows as made
 from placerl.harness.validate.rows import HERE, WITH_SIMULATED
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.validate.achieved import training_row, unmoved
 
 
@@ -103,14 +103,14 @@ def test_the_board_s_rows_are_its_cycles_and_copies_at_the_bandwidth_of_its_memo
     item = workloads.load("hopper-ddpg")
     board = platforms.load(simulated.DEVICES[plan.BOARD].platform).find("fpga")
     first, gather, insert = plan._board_rows(item, 32, Problem(32, 27))
-    assert (first.suite, first.device) == ("validation", "fpga")
-    assert first.details == {"cycles": 9, "target": "fpga", "board": "fpga:u200"}
+    assert (first.suite, first.where) == ("validation", "fpga")
+    assert details_of(first) == {"cycles": 9, "target": "fpga", "board": "fpga:u200"}
     assert [row.primitive for row in (gather, insert)] == ["storage.gather", "storage.insert"]
     for row, rows in ((gather, 32), (insert, 1)):
         assert row.value == pytest.approx(rows * 27 * 4 / (board.memory_gb_s.value * 1e9))
         assert (row.provenance, row.unit, row.batch_size) == (Provenance.MODELLED, "s", 32)
-        assert (row.suite, row.workload, row.backend) == ("validation", "hopper-ddpg", "fpga")
-        assert row.details["formula"].startswith(f"{rows * 27 * 4} B / ")
+        assert (row.suite, row.workload, row.who) == ("validation", "hopper-ddpg", "fpga")
+        assert row.formula.startswith(f"{rows * 27 * 4} B / ")
 
 
 @pytest.mark.parametrize("with_board", [True, False])
@@ -126,9 +126,9 @@ def test_a_strategy_chooses_among_what_is_here_and_again_with_the_board(
         return training_row(device, 1.0, suite="prediction", backend=name, details=of)
 
     def measurements(item: Any, size: int, profile: Any, platform: Any, strategies: Any) -> list[Row]:
-        asked.append(([row.backend for row in profile], platform))
+        asked.append(([row.who for row in profile], platform))
         assert (size, strategies) == (32, VALIDATED)
-        boards = any(row.backend == "fpga" for row in profile)
+        boards = any(row.who == "fpga" for row in profile)
         rows = [predicted("torch-flat-cpu", not boards), predicted("native-flat-cpu", False)]
         return rows + [predicted("fpga-fpga-fpga", True)] * boards
 
@@ -205,8 +205,8 @@ def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_besid
     assert {(row.suite, row.workload, row.batch_size) for row in rows} == {("validation", item.name, size)}
     by = {quantity: [r for r in rows if r.quantity == quantity] for quantity in {r.quantity for r in rows}}
     assert {row.value for row in by["time_per_call"]} == {1e-3}
-    assert not {row.backend for row in by["time_per_call"]} & set(COMPARED_ONLY)
-    achieved = {(row.device, row.details["loop"]): row for row in by["gradient_steps_per_s"]}
+    assert not {row.who for row in by["time_per_call"]} & set(COMPARED_ONLY)
+    achieved = {(row.where, row.loop): row for row in by["gradient_steps_per_s"]}
     expected = {
         (str(mapping), str(loop)) for mapping in plan.mappings(item) for loop in plan.loops(item, mapping)
     }
@@ -214,17 +214,17 @@ def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_besid
     assert {round(row.value or 0, 6) for row in achieved.values()} == {1000}
     pieces = {row.primitive for row in by["time_per_call"]}
     assert any(piece.startswith("overlapped_round.") for piece in pieces)
-    beside = [row for row in by["predicted_gradient_steps_per_s"] if "error" in row.details]
-    assert {row.backend for row in beside} >= {"composed-loop"}
+    beside = [row for row in by["predicted_gradient_steps_per_s"] if "error" in details_of(row)]
+    assert {row.who for row in beside} >= {"composed-loop"}
     for row in beside:
-        assert row.details["error"] == pytest.approx(row.value / 1000 - 1)
-    assert {row.backend for row in by["regret"]} == set(VALIDATED)
+        assert row.error == pytest.approx(row.value / 1000 - 1)
+    assert {row.who for row in by["regret"]} == set(VALIDATED)
     assert not [row.reason for row in by["regret"] if row.status == "not_run"], "every choice was run"
     assert {row.value for row in by["regret"] if row.value is not None} == {0}
     assert by["runtime_overhead"]
-    ours = [row for row in by["portability"] if row.backend == "placerl"]
+    ours = [row for row in by["portability"] if row.who == "placerl"]
     assert [row.value for row in ours] == [pytest.approx(1000 * size)]
-    theirs = [row for row in by["portability"] if row.backend == "sb3"]
+    theirs = [row for row in by["portability"] if row.who == "sb3"]
     assert [row.value for row in theirs] == [50 * size]
 
 

@@ -10,6 +10,7 @@ from placerl.harness.mapping import VALIDATED, Loop
 from placerl.harness.mapping.strategies.composed_loop import NAMES
 from placerl.harness.profile.cases import validation_rounds
 from placerl.harness.validate import plan
+from tests.harness.old_form import details_of
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def rows() -> list[Row]:
 
 
 def achieved_by(rows: list[Row]) -> dict[tuple[str, str], Row]:
-    return {(r.device, r.details["loop"]): r for r in rows if r.quantity == "gradient_steps_per_s"}
+    return {(r.where, r.loop): r for r in rows if r.quantity == "gradient_steps_per_s"}
 
 
 @pytest.mark.slow
@@ -41,13 +42,13 @@ def test_every_mapping_runs_under_every_loop_and_every_strategy_is_set_beside_it
     predicted = [row for row in rows if row.quantity == "predicted_gradient_steps_per_s"]
     everything = {mapping for mapping, _ in achieved}
     for strategy in ("composed-loop", "strict-loop", "map-tpds23", "primitive-sum"):
-        assert {row.device for row in predicted if row.backend == strategy} == everything
-    beside = [row for row in predicted if "error" in row.details]
-    assert {row.backend for row in beside} == set(VALIDATED)
+        assert {row.where for row in predicted if row.who == strategy} == everything
+    beside = [row for row in predicted if "error" in details_of(row)]
+    assert {row.who for row in beside} == set(VALIDATED)
     for row in beside:
-        ran = achieved[row.device, row.details["ran"]]
-        assert row.details["achieved"] == ran.value
-        assert row.details["error"] > -1
+        ran = achieved[row.where, row.ran]
+        assert row.achieved == ran.value
+        assert row.error > -1
 
 
 @pytest.mark.slow
@@ -55,9 +56,9 @@ def test_each_loop_s_own_model_has_an_error_for_every_term_that_the_runtime_coun
     rows: list[Row],
 ) -> None:
     terms = {
-        (row.backend, row.device): set(row.details["term_errors"])
+        (row.who, row.where): set(row.term_errors)
         for row in rows
-        if row.quantity == "predicted_gradient_steps_per_s" and "error" in row.details
+        if row.quantity == "predicted_gradient_steps_per_s" and "error" in details_of(row)
     }
     apart = {"actor", "insert", "sample and gather", "learner", "update", "loop"}
     assert terms["composed-loop", "native-native-cpu"] == {"actor", "insert", "step", "loop"}
@@ -79,14 +80,14 @@ def test_all_that_a_real_cell_gives_can_be_printed(
 @pytest.mark.slow
 def test_regret_overhead_and_portability_are_those_of_the_mappings_that_ran(rows: list[Row]) -> None:
     in_turn = [row.value for (_, loop), row in achieved_by(rows).items() if loop == "fused"]
-    lost = {row.backend: row for row in rows if row.quantity == "regret"}
+    lost = {row.who: row for row in rows if row.quantity == "regret"}
     assert set(lost) == set(VALIDATED)
     assert all(row.value is not None and 0 <= row.value < 1 for row in lost.values())
-    overheads = {row.device for row in rows if row.quantity == "runtime_overhead"}
+    overheads = {row.where for row in rows if row.quantity == "runtime_overhead"}
     assert {"native-native-cpu", "torch-native-cpu"} <= overheads
-    found = {row.backend: row for row in rows if row.quantity == "portability"}
+    found = {row.who: row for row in rows if row.quantity == "portability"}
     assert found["placerl"].value == pytest.approx(32 * max(in_turn)), "one device, whatever the backend"
-    assert found["placerl"].details["choices"] == ["cpu-cpu"]
+    assert found["placerl"].choices == ["cpu-cpu"]
     assert found["sb3"].value > 0, "it was run, and has a learner on the CPU"
     assert (found["rllib"].status, found["rllib"].value) == ("not_run", None)
     assert "placerl compare cartpole-dqn --baselines rllib" in found["rllib"].reason

@@ -17,7 +17,7 @@ from placerl.harness.measure.protocol import Timing
 from placerl.harness.profile.cases.training import case_name
 from placerl.harness.validate import rows as made
 from placerl.harness.validate.rows import HERE, WITH_SIMULATED, Achieved
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.validate.achieved import PACE, choice, ran, unmoved
 
 PLATFORM = platforms.load("map-tpds23")
@@ -83,8 +83,8 @@ def test_an_error_is_that_of_each_round_by_its_own_pieces() -> None:
         Problem(32, 27),
         PLATFORM,
     )
-    assert row.details["error"] == pytest.approx(-0.02)
-    assert row.details["error_low"] == pytest.approx(-0.02)
+    assert row.error == pytest.approx(-0.02)
+    assert row.error_low == pytest.approx(-0.02)
 
 
 def timing(name: str, *samples_s: float, **fields: Any) -> Timing:
@@ -117,9 +117,9 @@ def test_what_was_achieved_is_gradient_steps_over_time_and_its_parts_are_terms_a
     assert (found.mapping, found.loop, found.rounds) == (mapping, Loop.OVERLAPPED, {3: 2.5, 7: 1.25})
     row = found.row
     assert (row.value, row.low, row.high, row.samples) == (2.5, 1.25, 5, (2.5, 1.25))
-    assert (row.suite, row.backend, row.device, row.unit) == ("validation", "placerl", str(mapping), "1/s")
+    assert (row.suite, row.who, row.where, row.unit) == ("validation", "placerl", str(mapping), "1/s")
     assert (row.workload, row.batch_size, row.status) == ("hopper-ddpg", 32, "ok")
-    assert row.details == {
+    assert details_of(row) == {
         "calls_per_block": 9,
         "replay_capacity": 100,
         "mapping": str(mapping),
@@ -159,7 +159,7 @@ def test_what_could_not_be_run_has_no_rate_and_says_why() -> None:
     found = made.achieved(fields, mapping, Loop.FUSED, {whole: Timing(whole, "failed", "no memory")}, None)
     row = found.row
     assert (row.status, row.reason, row.value, row.low, row.high) == ("failed", "no memory", None, None, None)
-    assert (row.details["fusion"], row.details["gradient_steps_per_call"], found.rounds) == ("", 1, {})
+    assert (row.fusion, row.gradient_steps_per_call, found.rounds) == ("", 1, {})
 
 
 def test_a_round_before_a_piece_s_first_has_that_one_and_a_piece_without_rounds_is_always_the_same() -> None:
@@ -205,7 +205,7 @@ def test_a_prediction_stands_beside_what_ran_under_its_loop() -> None:
     found = replace(found, row=replace(found.row, terms_s={"step": 2.0}))
     row = beside(predicted, found, strategy=strategy_of(Loop.STRICT, {"step": 3.0}))
     assert (row.suite, row.quantity, row.value) == ("validation", "predicted_gradient_steps_per_s", 2)
-    assert row.details == {
+    assert details_of(row) == {
         "terms_s": {"step": 2.5},
         "loop": "strict",
         "achieved": found.row.value,
@@ -223,7 +223,7 @@ def test_a_prediction_stands_beside_what_ran_under_its_loop() -> None:
 def test_an_error_has_an_interval_from_five_rounds_on() -> None:
     predicted = replace(choice("torch-flat-cpu"), details={"terms_s": {}})
     for rounds in (4, 5):
-        details = beside(predicted, ran("torch-flat-cpu", *PACE[:rounds])).details
+        details = details_of(beside(predicted, ran("torch-flat-cpu", *PACE[:rounds])))
         assert details["error"] == pytest.approx(1)
         assert details["error_rounds"] == rounds
         assert ("error_low" in details) == ("error_high" in details) == (rounds == 5)
@@ -232,7 +232,7 @@ def test_an_error_has_an_interval_from_five_rounds_on() -> None:
 @pytest.mark.parametrize("rounds", [1, 4, 5])
 def test_an_error_needs_five_rounds_of_the_pieces_too(rounds: int) -> None:
     predicted = replace(choice("torch-flat-cpu"), details={"terms_s": {}})
-    details = beside(predicted, ran("torch-flat-cpu", *PACE), rounds=rounds).details
+    details = details_of(beside(predicted, ran("torch-flat-cpu", *PACE), rounds=rounds))
     assert details["error_rounds"] == rounds
     assert ("error_low" in details) == (rounds == 5)
 
@@ -244,10 +244,10 @@ def test_a_prediction_has_no_error_where_nothing_ran() -> None:
     for found in ((), (failed,), (ran("native-native-cpu", 1.0),)):
         row = beside(predicted, *found)
         assert (row.suite, row.quantity) == ("validation", "predicted_gradient_steps_per_s")
-        assert row.details == {"terms_s": {}, "loop": "fused", **OF}
+        assert details_of(row) == {"terms_s": {}, "loop": "fused", **OF}
     none = replace(predicted, value=None, status="not_run", reason="needs: links", details={"a": 1})
     row = beside(none, ran("torch-flat-cpu", 1.0))
-    assert (row.quantity, row.details) == ("gradient_steps_per_s", {"a": 1, "loop": "fused", **OF})
+    assert (row.quantity, details_of(row)) == ("gradient_steps_per_s", {"a": 1, "loop": "fused", **OF})
 
 
 @pytest.mark.parametrize(
@@ -273,10 +273,10 @@ def test_an_overhead_is_what_a_run_takes_beyond_its_slowest_unit(
     predicted = [choice(str(one.mapping)) for one in ones]
     others = [replace(row, backend="another") for row in predicted[:1]]
     rows = made.overheads([*others, *predicted], achieved, strategy, profile, Problem(32, 27), PLATFORM)
-    assert [row.device for row in rows] == ["native-native-cpu", "torch-native-cpu"]
+    assert [row.where for row in rows] == ["native-native-cpu", "torch-native-cpu"]
     for row in rows:
         assert (row.quantity, row.unit, row.value) == ("runtime_overhead", "1", pytest.approx(overhead))
-        assert row.details == {"mapping": row.device, "loop": "overlapped", "slowest": slowest}
+        assert details_of(row) == {"mapping": row.where, "loop": "overlapped", "slowest": slowest}
         assert row.samples == pytest.approx([overhead] * len(row.samples))
     assert [len(row.samples) for row in rows] == [5, 4]
     assert rows[0].low == rows[0].high == pytest.approx(overhead)
@@ -293,7 +293,7 @@ def test_an_error_that_drifts_is_known_no_better_than_between_its_extremes() -> 
     found = ran("torch-flat-cpu", *DRIFT)
     profile = made.Profile([piece("round.learn", "torch", 1.0)], [{}], 32)
     achieved = {("torch-flat-cpu", Loop.FUSED): found}
-    details = made.beside(predicted, strategy_of(), achieved, profile, Problem(32, 27), PLATFORM).details
+    details = details_of(made.beside(predicted, strategy_of(), achieved, profile, Problem(32, 27), PLATFORM))
     assert details["error_low"] == pytest.approx(2 / 1.19 - 1)
     assert details["error_high"] == pytest.approx(2 / 1 - 1)
 
@@ -326,7 +326,7 @@ def test_the_slowest_unit_is_that_of_most_rounds() -> None:
     (row,) = made.overheads(
         [choice("native-native-cpu")], found, strategy, profile, Problem(32, 27), PLATFORM
     )
-    assert row.details["slowest"] == "actors"
+    assert row.slowest == "actors"
     assert row.samples == pytest.approx([1, 1, 1, 1, 3])
 
 
@@ -341,17 +341,17 @@ def test_portability_counts_the_best_of_each_device_and_what_is_simulated_apart(
         ran("fpga-fpga-fpga", 60.0, simulated=True),
     ]
     rows = made.portabilities(FIELDS, found, {("sb3", "cpu"): 8.0}, "dqn", {})
-    ours, both = (row for row in rows if row.backend == "placerl")
-    assert (ours.value, ours.provenance, ours.details["devices"]) == (640, Provenance.MEASURED, HERE)
-    assert ours.details["mappings"] == ["native-native-cpu"]
+    ours, both = (row for row in rows if row.who == "placerl")
+    assert (ours.value, ours.provenance, ours.devices) == (640, Provenance.MEASURED, HERE)
+    assert ours.mappings == ["native-native-cpu"]
     assert (both.value, both.provenance) == (pytest.approx(32 * 30), Provenance.SIMULATED)
-    assert both.details["choices"] == ["cpu-cpu", "fpga-fpga"]
-    assert (both.details["devices"], both.details["lacking"]) == (WITH_SIMULATED, [])
+    assert both.choices == ["cpu-cpu", "fpga-fpga"]
+    assert (both.devices, both.lacking) == (WITH_SIMULATED, [])
     assert {row.unit for row in rows} == {"1/s"}
-    here, there = (row for row in rows if row.backend == "sb3")
-    assert (here.value, here.details["lacking"]) == (256, [])
-    assert (there.value, there.details["lacking"]) == (0, ["fpga-fpga"])
-    rllib = [row for row in rows if row.backend == "rllib"]
+    here, there = (row for row in rows if row.who == "sb3")
+    assert (here.value, here.lacking) == (256, [])
+    assert (there.value, there.lacking) == (0, ["fpga-fpga"])
+    rllib = [row for row in rows if row.who == "rllib"]
     assert [(row.status, row.value) for row in rllib] == [("not_run", None)] * 2
     assert rllib[0].reason == (
         "needs: `placerl compare cartpole-dqn --baselines rllib --batch-size 32` before it"
@@ -364,14 +364,14 @@ def test_portability_is_0_where_a_device_ran_nothing_and_none_where_no_device_di
     *_, both = (
         row
         for row in made.portabilities(FIELDS, [ran("torch-flat-cpu", 10.0), failed], {}, "dqn", {})
-        if row.backend == "placerl"
+        if row.who == "placerl"
     )
-    assert (both.value, both.details["lacking"]) == (0, ["fpga-fpga"])
-    assert both.details["mappings"] == ["torch-flat-cpu"]
+    assert (both.value, both.lacking) == (0, ["fpga-fpga"])
+    assert both.mappings == ["torch-flat-cpu"]
     assert made.portabilities(FIELDS, [], {}, "dqn", {}) == []
     simulated = [ran("fpga-fpga-fpga", 60.0, simulated=True)]
     (ours, *_) = made.portabilities(FIELDS, simulated, {}, "dqn", {})
-    assert (ours.value, ours.details["devices"]) == (32 * 60, WITH_SIMULATED), "nothing was measured"
+    assert (ours.value, ours.devices) == (32 * 60, WITH_SIMULATED), "nothing was measured"
 
 
 def test_portability_counts_a_dropped_mapping_only_where_all_were_dropped() -> None:
@@ -393,7 +393,7 @@ def test_portability_counts_a_dropped_mapping_only_where_all_were_dropped() -> N
         ({(Loop.RELAXED, HERE): {torch}}, [torch, torch]),
     ):
         rows = made.portabilities(FIELDS, found, {}, "dqn", dropped)
-        here, both = (row.details["mappings"] for row in rows if row.backend == "placerl")
+        here, both = (row.mappings for row in rows if row.who == "placerl")
         assert here == [str(fastest[0])]
         assert both == [str(fastest[1]), "fpga-flat-cpu", "fpga-fpga-fpga"]
 
@@ -405,11 +405,11 @@ UNIFORM = [ran("torch-flat-cpu", 10.0), ran("torch:cuda-flat-cpu", 40.0)]
 def test_a_library_counts_on_each_device_with_its_rate_there() -> None:
     rates = {("sb3", "cpu"): 2.0, ("sb3", "cuda"): 6.0, ("rllib", "cpu"): 5.0}
     sb3, rllib = made.portabilities(FIELDS, UNIFORM, rates, "dqn", {})[1:]
-    assert (sb3.value, sb3.details["lacking"]) == (pytest.approx(32 * 3), [])
-    assert (rllib.backend, rllib.status) == ("rllib", "not_run")
+    assert (sb3.value, sb3.lacking) == (pytest.approx(32 * 3), [])
+    assert (rllib.who, rllib.status) == ("rllib", "not_run")
     more = [*UNIFORM, ran("torch:cuda-cuda-cpu", 1.0)]
     rllib = made.portabilities(FIELDS, more, rates, "dqn", {})[2]
-    assert (rllib.value, rllib.details["lacking"]) == (0, ["cuda-cuda"]), "whatever its rate with CUDA is"
+    assert (rllib.value, rllib.lacking) == (0, ["cuda-cuda"]), "whatever its rate with CUDA is"
 
 
 COMPARE = "placerl compare cartpole-dqn --baselines sb3 --batch-size 32"
@@ -431,7 +431,7 @@ def test_a_library_without_a_rate_on_a_device_has_no_portability_and_says_what_m
 ) -> None:
     rates = {("sb3", device): 2.0 for device in measured}
     row = made.portabilities(FIELDS, ones, rates, "dqn", {})[1]
-    assert (row.backend, row.status, row.value) == ("sb3", "not_run", None)
+    assert (row.who, row.status, row.value) == ("sb3", "not_run", None)
     assert row.reason == f"needs: {said} before it"
 
 
@@ -442,7 +442,7 @@ def test_a_library_is_compared_on_the_device_that_its_portability_needs(device: 
 
 def test_baselines_that_do_not_have_the_algorithm_have_no_portability() -> None:
     rows = made.portabilities(FIELDS, [ran("torch-flat-cpu", 10.0)], {}, "ddpg", {})
-    names = {row.backend for row in rows}
+    names = {row.who for row in rows}
     assert len(rows) == len(names), "all was measured, so that there is one portability of each"
     assert names == {"placerl", *(name for name in JUDGED_FOR_PORTABILITY if trains(name, "ddpg"))}
     assert names < {"placerl", *JUDGED_FOR_PORTABILITY}

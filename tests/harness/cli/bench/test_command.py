@@ -26,8 +26,9 @@ from placerl.harness.compare import registry
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Measurement, Row
+from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
+from placerl.harness.store.rows import OtherResult
 from placerl.harness.store.store import Store
 
 
@@ -69,7 +70,7 @@ def test_a_section_is_a_table_under_its_title() -> None:
 
 
 def row(value: float) -> Row:
-    return Measurement(
+    return OtherResult(
         suite=Suite.SOAK,
         primitive="training",
         backend="placerl",

@@ -57,8 +57,8 @@ def test_a_score_is_the_mean_of_the_middle_seeds_and_is_compared_with_the_first_
         floats, rounded = asked.summaries(rows)
         assert (floats.value, rounded.value) == (28, 23), "10 x seed + batch size, 5 less in bfloat16"
         assert floats.samples == (8, 18, 28, 38, 48)
-        assert (floats.backend, rounded.backend) == ("native", "native[bfloat16]")
-        assert (rounded.device, rounded.batch_size, rounded.suite) == (str(BFLOAT), 8, "bench-returns")
+        assert (floats.who, rounded.who) == ("native", "native[bfloat16]")
+        assert (rounded.where, rounded.batch_size, rounded.suite) == (str(BFLOAT), 8, "bench-returns")
         assert floats.low is not None
         assert floats.low <= 23
         assert floats.at_least_first is None

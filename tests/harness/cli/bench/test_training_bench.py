@@ -95,14 +95,14 @@ def test_the_table_has_rates_reasons_and_goals(
     assert "missed" in text
     with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
         rows = store.measurements(suite="compare", workload="cartpole-dqn-8-8-16-actors")
-    rate = next(row for row in rows if row.details["part"] == "theirs" and row.value)
-    assert rate.details["start_s"] > 0
+    rate = next(row for row in rows if row.part == "theirs" and row.value)
+    assert rate.start_s > 0
     found = {line[0]: line for line in lines(rows, 32)}
     assert list(found) == ["this project", "sb3", "sbx"]
     trained, steps = (float(found["sb3"][column].replace(",", "")) for column in (3, 1))
     assert trained == pytest.approx(32 * steps, rel=1e-3)
 
-    ours = next(row for row in rows if row.details["part"] == "ours" and row.value is not None)
+    ours = next(row for row in rows if row.part == "ours" and row.value is not None)
     cell = CELL["cartpole-dqn-8-8-16-actors"]
     for at_least, verdict in ((100.0, "met"), (1e6, "missed"), (ours.value, "no verdict")):
         some = [replace(ours, low=ours.value * 0.9, high=ours.value * 1.1)]
@@ -135,7 +135,7 @@ def test_a_goal_relative_to_a_part_alone_is_judged_by_the_part_of_the_time(
     assert " of the time, missed" in outcome.out
     with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
         rows = store.measurements(suite="compare", workload="hopper-ddpg-256")
-    parts = {row.details["part"]: row for row in rows if row.quantity == "fraction_of_time"}
+    parts = {row.part: row for row in rows if row.quantity == "fraction_of_time"}
     assert set(parts) == {"ours, learner, of the time", "ours, environment, of the time"}
     learner = parts["ours, learner, of the time"]
     assert sorted({round(sample, 6) for sample in learner.samples}) == [0.75, 0.85]

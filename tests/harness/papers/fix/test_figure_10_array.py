@@ -15,7 +15,7 @@ from placerl.harness.papers.fix.throughput import BATCH_SIZES
 from placerl.harness.papers.number import from_cell
 from placerl.primitives.fpga.cycles.fixar_dataflows import ddpg_products
 from placerl.primitives.learner.fpga import fpga_backend
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.papers.rows import frame_of, measurement, verdict
 
 
@@ -45,10 +45,10 @@ def test_rows_are_simulated_at_an_assumed_clock() -> None:
     assert {row.batch_size for row in rows} == set(figure_10_array.BATCH_SIZES)
     for row in rows:
         assert row.provenance is Provenance.SIMULATED
-        assert row.details["clock_assumed"]
-        assert row.value == pytest.approx(row.batch_size * 164e6 / row.details["cycles"])
-        assert row.details["cycles"] == sum(row.details["unit_cycles"].values())
-        assert 0 < row.details["forward_cycles"] < row.details["unit_cycles"]["products"]
+        assert details_of(row)["clock_assumed"]
+        assert row.value == pytest.approx(row.batch_size * 164e6 / details_of(row)["cycles"])
+        assert details_of(row)["cycles"] == sum(details_of(row)["unit_cycles"].values())
+        assert 0 < details_of(row)["forward_cycles"] < details_of(row)["unit_cycles"]["products"]
 
 
 def array(rates: list[float], bits: int = 16, products: float = 1e5) -> list[Row]:

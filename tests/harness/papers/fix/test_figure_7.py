@@ -10,7 +10,7 @@ from placerl.harness.core.row import Row
 from placerl.harness.papers import Finding, Outcome
 from placerl.harness.papers.fix import figure_7
 from placerl.harness.papers.fix.training import DYNAMIC, FIXED_16, FIXED_32, FLOAT, SWEEP, SWEPT
-from tests.harness.old_form import replace, row_of
+from tests.harness.old_form import details_of, replace, row_of
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import frame_of
 
@@ -64,7 +64,9 @@ def test_the_dip_and_the_recovery_are_said(verdict: Verdict) -> None:
 
 def test_two_seeds_have_no_interval_and_carry_no_verdict(verdict: Verdict) -> None:
     for fixed_16 in (FLAT, LEARNS):
-        few = [row for row in curves(DIPS, fixed_16, name="hopper-ddpg-400-300") if row.details["seed"] < 2]
+        few = [
+            row for row in curves(DIPS, fixed_16, name="hopper-ddpg-400-300") if details_of(row)["seed"] < 2
+        ]
         finding = verdict(few)
         assert finding.outcome is Outcome.NO_VERDICT
         assert "fewer than 5 seeds" in finding.explanation
@@ -87,7 +89,7 @@ def test_a_curve_is_judged_by_its_interval_over_seeds(
 ) -> None:
     rows = curves(DIPS, FLAT)
     rows = [
-        run(DYNAMIC, [*DIPS[:-1], finals[row.details["seed"]]], row.details["seed"])
+        run(DYNAMIC, [*DIPS[:-1], finals[details_of(row)["seed"]]], details_of(row)["seed"])
         if row.backend == DYNAMIC
         else row
         for row in rows
@@ -116,7 +118,7 @@ def test_half_of_a_dip_is_made_good(verdict: Verdict, final: float, words: str) 
 def test_runs_of_another_length_are_not_compared(verdict: Verdict) -> None:
     """A longer tier that was interrupted, then one that has ended."""
     short, long = curves(DIPS, FLAT), curves(DIPS, FLAT, steps=160)
-    begun = [row for row in long if row.details["seed"] < 2 or row.backend == FLOAT]
+    begun = [row for row in long if details_of(row)["seed"] < 2 or row.backend == FLOAT]
     assert "80 steps, 5 seeds" in verdict([*short, *begun]).explanation
     assert "80 steps, 5 seeds" in verdict([*begun, *short]).explanation
     assert "160 steps, 5 seeds" in verdict([*short, *long]).explanation
@@ -125,7 +127,7 @@ def test_runs_of_another_length_are_not_compared(verdict: Verdict) -> None:
 
 @pytest.mark.parametrize(("seeds", "outcome"), [(4, Outcome.NO_VERDICT), (5, Outcome.IN_KIND)])
 def test_five_seeds_of_every_curve_are_enough(verdict: Verdict, seeds: int, outcome: Outcome) -> None:
-    rows = [row for row in curves(DIPS, FLAT) if row.backend != FIXED_32 or row.details["seed"] < seeds]
+    rows = [row for row in curves(DIPS, FLAT) if row.backend != FIXED_32 or details_of(row)["seed"] < seeds]
     finding = verdict(rows)
     assert finding.outcome is outcome
     assert f"pendulum-ddpg, 80 steps, {seeds} seeds:" in finding.explanation
@@ -222,7 +224,7 @@ def test_an_interval_that_only_overlaps_that_of_figure_7_reproduces_nothing(
     """The mean is Fig. 7's, and the seeds lie up to a quarter of the gain around it."""
     published = {FIXED_32: 0.84, DYNAMIC: 0.86, FIXED_16: -0.2}
     rows = [
-        replace(row, value=(row.value or 0) + 100 * (row.details["seed"] - 2))
+        replace(row, value=(row.value or 0) + 100 * (details_of(row)["seed"] - 2))
         if row.backend == curve
         else row
         for row in gaining(published)
@@ -246,7 +248,7 @@ def test_the_margin_spans_what_the_paper_calls_alike() -> None:
 def test_another_workload_beside_the_papers_own_is_in_kind(verdict: Verdict) -> None:
     rows = gaining({FIXED_32: 0.84, DYNAMIC: 0.86, FIXED_16: -0.2})
     assert verdict(rows + curves(DIPS, FLAT)).outcome is Outcome.IN_KIND
-    shorter = [replace(row, details={**row.details, "steps": 999_999}) for row in rows]
+    shorter = [replace(row, details={**details_of(row), "steps": 999_999}) for row in rows]
     assert verdict(shorter).outcome is Outcome.IN_KIND
 
 
@@ -267,7 +269,7 @@ def swept(curves: dict[str, list[float]], seeds: int = 5, steps: int = SWEPT.ste
     rows = [
         run(name, returns, seed, steps=steps) for name, returns in curves.items() for seed in range(seeds)
     ]
-    return [replace(row, details=row.details | {"experiment": SWEEP}) for row in rows]
+    return [replace(row, details=details_of(row) | {"experiment": SWEEP}) for row in rows]
 
 
 @pytest.mark.parametrize(

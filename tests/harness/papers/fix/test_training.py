@@ -14,6 +14,7 @@ from placerl.harness.workloads.task import columns_of
 from placerl.primitives.learner import Learner
 from placerl.primitives.quantization import precision
 from placerl.primitives.replay import Storage, UniformReplay
+from tests.harness.old_form import details_of
 
 TINY = FixedPointTask("pendulum-ddpg", 6, 3)
 LEAST_RETURN = -200 * (np.pi**2 + 0.1 * 8**2 + 0.001 * 2**2)
@@ -27,8 +28,8 @@ def test_a_run_has_its_evaluations_formats_and_counts(curve: str) -> None:
     assert len(row.samples) == 3
     assert row.value == row.samples[-1]
     assert all(LEAST_RETURN < value < 0 for value in row.samples)
-    assert row.details["delay"] == (0 if curve == FLOAT else 3)
-    assert isinstance(row.details["saturated"], dict)
+    assert details_of(row)["delay"] == (0 if curve == FLOAT else 3)
+    assert isinstance(details_of(row)["saturated"], dict)
 
 
 def by_hand(item: Workload, made: Learner, seed: int, steps: int) -> None:

@@ -23,7 +23,7 @@ from placerl.harness.papers.map.algorithm_2 import (
     UpdateLeavesSumsRight,
     sides,
 )
-from tests.harness.old_form import row_of
+from tests.harness.old_form import details_of, row_of
 from tests.harness.papers.rows import frame_of
 from tests.marks import needs_opencl
 
@@ -74,7 +74,7 @@ def test_the_experiment_as_a_whole(tmp_path: Path) -> None:
     assert len(made) - len(errors) == devices * len(FANOUTS) * len(BATCH_SIZES) * 4
     finding = UpdateLeavesSumsRight().judge(frame_of(tmp_path, *made))
     # Whether items with the same index read the same old priority depends on the device.
-    corrected = [each.value or 0.0 for each in errors if each.details["form"] == "with both"]
+    corrected = [each.value or 0.0 for each in errors if details_of(each)["form"] == "with both"]
     wrong = max(corrected) > algorithm_2.RIGHT
     assert finding.outcome is (Outcome.NOT_REPRODUCED if wrong else Outcome.NO_VERDICT)
     assert finding.explanation.startswith("As printed, an update leaves a wrong tree")

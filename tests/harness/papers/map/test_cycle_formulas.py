@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from placerl.harness.core.row import Row
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
@@ -84,7 +84,7 @@ def test_what_a_crossbar_with_queues_could_avoid_refutes_nothing(
     """Of 250,000 cycles the formula gives 204,800: without 45,000 of waiting it is 0.1% off, without 30,000, 6.9%."""
     small, large = rows(part, {32: 3200, 2048: 250_000})
     reasons = {"imbalance": 45_200.0 - waits, "blocked lanes": float(waits)}
-    large = replace(large, details=large.details | {"reasons": reasons})
+    large = replace(large, details=details_of(large) | {"reasons": reasons})
     found = verdict(KEYS[part], tmp_path, small, large).finding
     assert found.outcome is outcome
     assert f"{int(outcome is Outcome.NOT_REPRODUCED)} of these 1 are outside" in found.explanation
@@ -135,7 +135,7 @@ def test_every_row_comes_from_the_table_of_cycles() -> None:
     assert len(rows) == 2 * 3 * 4 * 2 + 2 * 4
     for row in rows:
         assert row.value == pytest.approx(
-            row.details["formula_cycles"] + sum(row.details["reasons"].values())
+            details_of(row)["formula_cycles"] + sum(details_of(row)["reasons"].values())
         )
 
 
@@ -143,19 +143,19 @@ def test_every_row_comes_from_the_table_of_cycles() -> None:
 def test_rows_of_a_small_tree_are_cycles_by_formula_and_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SIMULATE_VARIABLE, "1")
     found = list(cycle_formulas.replay_rows(4, 1, (5,), leaves=16))
-    assert [(row.details["call"], row.details["formula_cycles"]) for row in found] == [
+    assert [(details_of(row)["call"], details_of(row)["formula_cycles"]) for row in found] == [
         ("sample", 20.0),  # B / S x F
         ("update", 5.0),  # B / S
     ]
     for row in found:
-        assert row.value == row.details["formula_cycles"] + sum(row.details["reasons"].values())
+        assert row.value == details_of(row)["formula_cycles"] + sum(details_of(row)["reasons"].values())
 
 
 @pytest.mark.skipif(bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason())
 def test_rows_of_the_learner_have_map_s_formula(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SIMULATE_VARIABLE, "1")
     found = list(cycle_formulas.learner_rows(2, (8,)))
-    assert [row.details["neurons"] for row in found] == [[5, 8, 8, 1], [14, 256, 256, 1]]
+    assert [details_of(row)["neurons"] for row in found] == [[5, 8, 8, 1], [14, 256, 256, 1]]
     for row, work in zip(found, difference_table.PASSES, strict=True):
-        assert row.details["formula_cycles"] == map_cycles(work, samples=4, pipelines=2)
-        assert row.value == row.details["formula_cycles"] + sum(row.details["reasons"].values())
+        assert details_of(row)["formula_cycles"] == map_cycles(work, samples=4, pipelines=2)
+        assert row.value == details_of(row)["formula_cycles"] + sum(details_of(row)["reasons"].values())

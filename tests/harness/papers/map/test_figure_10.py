@@ -6,7 +6,7 @@ import pytest
 
 from placerl.harness.papers import Finding, Outcome
 from placerl.harness.papers.map import figure_10
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import final_return, frame_of
 
@@ -140,7 +140,7 @@ def test_a_point_is_a_stretch_in_which_every_seed_ended_an_episode(tmp_path: Pat
         for curve in curves(0, 0, 0)
         for seed in range(5)
     ]
-    made = [replace(row, details=row.details | {"environment_steps": [10, 20, 30]}) for row in rows]
+    made = [replace(row, details=details_of(row) | {"environment_steps": [10, 20, 30]}) for row in rows]
     figure = figure_10.SamplingAheadCostsNoReward().draw(frame_of(tmp_path / "a", *made))
     assert points(figure) == dict.fromkeys(curves(0, 0, 0), 4)
     assert figure is not None

@@ -14,7 +14,7 @@ from placerl.harness.papers.map.atomic_tree import AtomicSumTree
 from placerl.harness.papers.map.figure_12_threads import EXPERIMENT, FIND, UPDATE, sides
 from placerl.harness.plan import plan, tiers
 from placerl.harness.store.store import Store
-from tests.harness.old_form import replace, row_of
+from tests.harness.old_form import details_of, replace, row_of
 from tests.harness.papers.rows import claim_of, frame_of
 
 
@@ -144,7 +144,7 @@ def test_updates_that_may_gain_show_nothing(spread: float, outcome: Outcome, tmp
         replace(row, samples=row.samples[n:] + row.samples[:n])
         for row in rows(times(5, 10), spread=spread)
         if row.primitive == UPDATE
-        for n in [shift[row.details["threads"]]]
+        for n in [shift[details_of(row)["threads"]]]
     ]
     finding = verdict(tmp_path, [*finds, *updates]).finding
     highest = max(n.high or 0 for n in finding.ours if n.quantity.startswith("priority update"))
@@ -187,7 +187,7 @@ def test_a_difference_within_what_a_side_differs_from_itself_shows_nothing(
     """Two threads find 1.25 times as fast, or update as fast, and differ from themselves by a factor `null`."""
     made = [
         replace(row, samples=tuple(null / NULL * each for each in row.samples))
-        if row.primitive == call and row.details["null"]
+        if row.primitive == call and details_of(row)["null"]
         else row
         for row in rows(times(find, update))
     ]
@@ -200,7 +200,7 @@ def test_without_one_of_its_sides_a_call_is_not_judged(
     call: str, lacking: tuple[int, bool], tmp_path: Path
 ) -> None:
     def is_lacking(row: Row) -> bool:
-        return row.primitive == call and (row.details["threads"], row.details["null"]) == lacking
+        return row.primitive == call and (details_of(row)["threads"], details_of(row)["null"]) == lacking
 
     made = [row for row in rows(times(5, 10)) if not is_lacking(row)]
     assert verdict(tmp_path, made).needs == figure_12_threads.NEEDS
@@ -208,6 +208,8 @@ def test_without_one_of_its_sides_a_call_is_not_judged(
 
 @pytest.mark.parametrize("name", ["another", "z"], ids=["before", "after"])
 def test_rows_of_another_experiment_are_left_out(name: str, tmp_path: Path) -> None:
-    others = [replace(row, details=dict(row.details) | {"experiment": name}) for row in rows(times(12, 5))]
+    others = [
+        replace(row, details=dict(details_of(row)) | {"experiment": name}) for row in rows(times(12, 5))
+    ]
     made = [*rows(times(5, 10)), *others]
     assert verdict(tmp_path, made).finding.outcome is Outcome.REPRODUCED

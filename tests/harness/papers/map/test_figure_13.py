@@ -8,7 +8,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.map import figure_13
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.papers.device_rows import on, steps
 from tests.harness.papers.map.test_predictions import run
 from tests.harness.papers.rows import TOO_FEW, profiled, verdict
@@ -83,7 +83,8 @@ def test_sharing_costs_throughput_in_every_cell(second: float, outcome: Outcome,
         )
     ]
     rows = [
-        replace(row, provenance=Provenance.SIMULATED) if "fpga" in str(row.details) else row for row in rows
+        replace(row, provenance=Provenance.SIMULATED) if "fpga" in str(details_of(row)) else row
+        for row in rows
     ]
     found = verdict("MAP-F13-sharing", tmp_path, *rows).finding
     assert found.outcome is outcome
@@ -133,7 +134,7 @@ def test_a_mapping_that_a_race_dropped_is_not_the_fastest(
     rows = [
         run(100.0, mapping="torch:cuda-native-cpu"),
         run(70.0, mapping="torch:cuda-cuda-cpu"),
-        replace(lucky, details=dict(lucky.details) | {"clearly_slower_among": among}),
+        replace(lucky, details=dict(details_of(lucky)) | {"clearly_slower_among": among}),
     ]
     found = verdict("MAP-F13-sharing", tmp_path, *rows).finding
     counted = {"torch:cuda-flat-cpu": 100 * (1 - 70 / 150), "torch:cuda-flat:cuda-cpu": -50.0}[dropped]
@@ -145,7 +146,7 @@ def test_a_dropped_mapping_counts_where_its_placement_has_no_other(tmp_path: Pat
     shared = run(70.0, mapping="torch:cuda-cuda-cpu")
     rows = [
         run(100.0, mapping="torch:cuda-native-cpu"),
-        replace(shared, details=dict(shared.details) | {"clearly_slower_among": ["here"]}),
+        replace(shared, details=dict(details_of(shared)) | {"clearly_slower_among": ["here"]}),
     ]
     found = verdict("MAP-F13-sharing", tmp_path, *rows).finding
     assert (found.outcome, len(found.ours)) == (Outcome.REPRODUCED, 1)

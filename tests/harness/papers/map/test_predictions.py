@@ -10,7 +10,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.map.predictions import NEEDS, NEEDS_FAST_ACTORS, NOT_JUDGED
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.papers.rows import TOO_FEW, frame_of, predicted, profiled, trained, verdict
 
 MAPPING = "torch-native-cpu"
@@ -266,6 +266,6 @@ def test_of_a_cell_measured_again_the_last_attempt_counts(tmp_path: Path) -> Non
 
 def test_an_error_against_another_loop_does_not_count(tmp_path: Path) -> None:
     other = prediction(0.02)
-    other = replace(other, details={**other.details, "ran": "overlapped"})
+    other = replace(other, details={**details_of(other), "ran": "overlapped"})
     for key in ("MAP-VI-B", "MAP-F13"):
         assert verdict(key, tmp_path / key, step(0.01), other, run(98)).finding.outcome is Outcome.NOT_RUN

@@ -11,7 +11,7 @@ from placerl.harness.core.row import Row
 from placerl.harness.mapping import absent_platforms
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.map import table_5
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.papers.rows import measurement, verdict
 
 
@@ -31,11 +31,11 @@ def test_table_5_is_modelled_cell_by_cell(monkeypatch: pytest.MonkeyPatch) -> No
         ("as_printed", 0.0),
         ("as_printed", 0.0),
     ]
-    assert [row.details for row in rows] == [
+    assert [details_of(row) for row in rows] == [
         {"experiment": "optimal mappings"} | asdict(one) for one in cells
     ]
     assert (last.quantity, last.unit, last.value) == ("gain", "ratio", 7.5)
-    assert last.details == {"experiment": "gains over other mappings"} | asdict(gain)
+    assert details_of(last) == {"experiment": "gains over other mappings"} | asdict(gain)
 
 
 PRINTED = {("cartpole-ddpg", 32): "F-F-F", ("hopper-ddpg", 32): "F-F-F", ("hopper-ddpg", 256): "G-C-G"}
@@ -81,7 +81,7 @@ def test_the_mappings_with_the_explored_sub_trees_are_counted(hopper: str, same:
     rows = [cell(place, printed) for place, printed in PRINTED.items()]
     again = dict(PRINTED) | {("hopper-ddpg", 32): hopper}
     explored = [
-        replace(row, details=row.details | {"banks": banks, "with_banks": mapping})
+        replace(row, details=details_of(row) | {"banks": banks, "with_banks": mapping})
         for row, banks, mapping in zip(rows, (16, 16, 8), again.values(), strict=True)
     ]
     said = verdict("MAP-T5", tmp_path / "explored", *explored).finding.explanation
@@ -133,7 +133,7 @@ def test_the_experiment_is_table_5_as_algorithm_3_makes_it() -> None:
     assert {row.provenance for row in every} == {Provenance.MODELLED}
     rows = [row for row in every if row.quantity == "as_printed"]
     assert len(rows) == 11
-    missed = {(row.workload, row.batch_size): row.details["reason"] for row in rows if not row.value}
+    missed = {(row.workload, row.batch_size): details_of(row)["reason"] for row in rows if not row.value}
     assert len(missed) == 2
     assert missed["hopper-ddpg", 16384].startswith("replay management C")
     assert missed["pong-dqn", 256].startswith("storage G, printed C")

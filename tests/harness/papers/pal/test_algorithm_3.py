@@ -9,13 +9,13 @@ from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.pal import algorithm_3
 from placerl.harness.papers.pal.algorithm_3 import PRINTED, UNLOCKED
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.papers.rows import verdict
 
 
 def test_every_order_is_measured_with_every_number_of_threads() -> None:
     rows = algorithm_3.measure(silent, rounds=1, calls=2)
-    found = [(row.details["order"], row.details["threads"], row.details["null"]) for row in rows]
+    found = [(details_of(row)["order"], details_of(row)["threads"], details_of(row)["null"]) for row in rows]
     assert found == [
         (order, threads, null)
         for order in ("printed", "unlocked sampling")
@@ -50,8 +50,8 @@ def turns(printed: float, unlocked: float, cores: int, itself: float = 1.0, thre
     gains = {(PRINTED, threads): printed, (UNLOCKED, threads): unlocked}
     rows = []
     for row in made:
-        time_s = 1e-6 / gains.get((row.details["order"], row.details["threads"]), 1.0)
-        time_s *= itself if row.details["null"] else 1.0
+        time_s = 1e-6 / gains.get((details_of(row)["order"], details_of(row)["threads"]), 1.0)
+        time_s *= itself if details_of(row)["null"] else 1.0
         samples = tuple(time_s * (1 + 1e-3 * (7 * i % 30) / 30) for i in range(45))
         rows.append(
             replace(
@@ -62,7 +62,7 @@ def turns(printed: float, unlocked: float, cores: int, itself: float = 1.0, thre
                 status="ok",
                 reason="",
                 samples=samples,
-                details={**row.details, "cores": cores},
+                details={**details_of(row), "cores": cores},
             )
         )
     return rows
@@ -94,7 +94,7 @@ def test_threads_that_share_a_core_do_not_count(tmp_path: Path) -> None:
     """On 2 cores 4 threads are a tenth as fast as one, and 2 threads almost twice."""
     rows = turns(1.9, 1.9, 2, threads=2)
     for i, row in enumerate(rows):
-        if row.details["threads"] == 4:
+        if details_of(row)["threads"] == 4:
             rows[i] = replace(row, value=1e-5, samples=tuple(10 * s for s in row.samples))
     found = verdict("PAL-A3", tmp_path / "two", *rows).finding
     assert found.outcome is Outcome.IN_KIND

@@ -11,6 +11,7 @@ from placerl.harness.papers import Finding, Outcome
 from placerl.harness.papers.base import unless_suspect
 from placerl.harness.papers.pal import figure_8, figure_10, figure_12
 from placerl.harness.papers.pal.figure_10_runs import COLLECTION, CONSUMPTION, EXPERIMENT, TRAINING
+from tests.harness.old_form import details_of
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import TOO_FEW, compared, frame_of, measurement
 
@@ -193,7 +194,7 @@ def test_a_baseline_is_checked_only_where_both_of_its_parts_were_measured(tmp_pa
 
 def sum_of(made: Row) -> int:
     """Of its cores."""
-    return int(made.details["actor_cores"]) + int(made.details["learner_cores"])
+    return int(details_of(made)["actor_cores"]) + int(details_of(made)["learner_cores"])
 
 
 def test_a_baseline_that_takes_a_third_of_what_its_parts_imply_is_suspect(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from placerl.harness.papers.pal.figure_10_runs import (
     splits,
 )
 from placerl.harness.plan.tiers import TIERS
-from tests.harness.old_form import row_of
+from tests.harness.old_form import details_of, row_of
 
 
 def curve_row(kind: str, cores: int, rate: float) -> Row:
@@ -116,19 +116,19 @@ def test_subjects_take_turns_and_their_rows_say_how_noisy_they_are():
     )  # fmt: skip
     assert lengths_s == [0.25] * 18
     assert len(told) == 18
-    assert [(row.backend, row.value, row.status) for row in rows] == [
+    assert [(row.who, row.value, row.status) for row in rows] == [
         (COLLECTION, 50.0, "ok"),
         (CONSUMPTION, 20.0, "ok"),
         (TRAINING, 3.0, "too_noisy"),
     ]
     assert [row.quantity for row in rows] == ["environment_steps_per_s", *["gradient_steps_per_s"] * 2]
-    assert [(row.details["actor_cores"], row.details["learner_cores"]) for row in rows] == [
+    assert [(details_of(row)["actor_cores"], details_of(row)["learner_cores"]) for row in rows] == [
         (1, 0),
         (0, 1),
         (0, 1),
     ]
     assert rows[2].samples == (1.0, 2.0, 3.0, 4.0, 5.0)
-    assert [row.details["experiment"] for row in rows] == [figure_10_runs.EXPERIMENT] * 3
+    assert [details_of(row)["experiment"] for row in rows] == [figure_10_runs.EXPERIMENT] * 3
 
 
 def test_the_quick_tier_leaves_it_out():
@@ -144,14 +144,14 @@ def test_the_quick_tier_leaves_it_out():
 def test_curves_and_runs_have_their_cores(monkeypatch):
     monkeypatch.setattr(figure_10_runs, "CORES", (1, 2))
     rows = figure_10_runs.measure("cartpole-dqn", silent, stretches=1, stretch_s=0.05)
-    found = [(made.backend, made.details["actor_cores"], made.details["learner_cores"]) for made in rows]
+    found = [(made.who, details_of(made)["actor_cores"], details_of(made)["learner_cores"]) for made in rows]
     cores = min(2, len(os.sched_getaffinity(0)))
     expected = [(COLLECTION, count, 0) for count in range(1, cores + 1)]
     expected += [(CONSUMPTION, 0, count) for count in range(1, cores + 1)]
     expected += [(TRAINING, 0, 1), (TRAINING, 1, 1)][:cores]
     assert found == expected
     assert all(made.value and made.provenance is Provenance.MEASURED for made in rows)
-    assert {made.device for made in rows} == {"native-native-cpu"}
+    assert {made.where for made in rows} == {"native-native-cpu"}
 
 
 def test_a_split_has_as_many_environments_and_transitions_for_each_thread() -> None:

@@ -12,7 +12,7 @@ from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.pal import figure_8
 from placerl.harness.plan.tiers import TIERS
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.papers.rows import compared, frame_of
 
 WORKLOADS = ("cartpole-dqn", "ant-ddpg")
@@ -134,7 +134,7 @@ def test_several_cores_are_not_judged_by_a_library_with_a_thread_on_each_alone(t
 def test_one_form_that_is_faster_than_this_project_refutes(tmp_path: Path) -> None:
     plenty, single = threaded(0.5, 2, one_thread=0.4)
     for name, form, least in (("plenty", plenty, 0.5), ("single", single, 0.4)):
-        slower = replace(form, details=form.details | {"verdict": "slower"})
+        slower = replace(form, details=details_of(form) | {"verdict": "slower"})
         found = figure_8.ConvergesFasterThanRllib().judge(
             frame_of(tmp_path / name, *threaded(4.0, 1), slower)
         )
@@ -153,7 +153,7 @@ def test_a_library_that_is_not_built_is_not_run(monkeypatch: pytest.MonkeyPatch)
     (row,) = figure_8.measure("cartpole-dqn", "tianshou", False, silent)
     assert (row.status, row.value) == ("not_run", None)
     assert "needs the environment of tianshou" in row.reason
-    assert row.details["baseline"] == "tianshou, this project with C++ actors and learner, on 1 core"
+    assert details_of(row)["baseline"] == "tianshou, this project with C++ actors and learner, on 1 core"
 
 
 def test_threads_that_would_share_the_only_core_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from placerl.harness.papers.pal.figure_9_locks import (
 from placerl.harness.platforms import available_memory
 from placerl.harness.platforms.available_memory import NotEnoughMemory
 from placerl.harness.store.store import Store
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import frame_of
 
@@ -107,7 +107,7 @@ def test_the_verdict_on_two_locks(
     if threads < 4:  # threads without cores of their own refute nothing
         several |= {(TWO_LOCKS, 4): 99, (ONE_LOCK, 4): 9, (BINARY, 4): 9, (OWNER, 4): 9}
     rows = turns(ONE_THREAD | several)
-    rows = [replace(row, details={**row.details, "cores": threads}) for row in rows]
+    rows = [replace(row, details={**details_of(row), "cores": threads}) for row in rows]
     (claim,) = (claim for claim in claims() if claim.key == "PAL-F9-locks")
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "test-machine"})
@@ -127,7 +127,7 @@ def frame_at(folder: Path, times_us: dict[int, dict[tuple[str, int], float]]) ->
     return frame_of(
         folder,
         *(
-            replace(row, batch_size=size, details={**row.details, "cores": 4})
+            replace(row, batch_size=size, details={**details_of(row), "cores": 4})
             for size, some in times_us.items()
             for row in turns(ONE_THREAD | some)
         ),
@@ -152,11 +152,11 @@ def test_threads_that_differ_from_their_copy_by_as_much_do_not_scale(tmp_path: P
     assert figure_9_locks.TwoLocksRunInParallel().judge(rows).outcome is Outcome.IN_KIND
     copies = [
         replace(row, samples=tuple(1.28 * sample for sample in row.samples))
-        if row.details["null"] and row.details["threads"] == 4
+        if details_of(row)["null"] and details_of(row)["threads"] == 4
         else row
         for row in turns(ONE_THREAD | four)
     ]
-    copies = [replace(row, details={**row.details, "cores": 4}) for row in copies]
+    copies = [replace(row, details={**details_of(row), "cores": 4}) for row in copies]
     found = figure_9_locks.TwoLocksRunInParallel().judge(frame_of(tmp_path / "apart", *copies))
     assert found.outcome is Outcome.NO_VERDICT
     assert "with two locks 4 threads do more than one at 0" in found.explanation
@@ -164,7 +164,7 @@ def test_threads_that_differ_from_their_copy_by_as_much_do_not_scale(tmp_path: P
 
 def test_on_one_core_it_is_not_run(tmp_path: Path) -> None:
     four_threads = {(TWO_LOCKS, 4): 12, (ONE_LOCK, 4): 13, (BINARY, 4): 40, (OWNER, 4): 20}
-    rows = [replace(row, details={**row.details, "cores": 1}) for row in turns(ONE_THREAD | four_threads)]
+    rows = [replace(row, details={**details_of(row), "cores": 1}) for row in turns(ONE_THREAD | four_threads)]
     found = figure_9_locks.TwoLocksRunInParallel().judge(frame_of(tmp_path, *rows))
     assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_9_locks.NEEDS_CORES)
 

@@ -12,6 +12,7 @@ from placerl.harness.papers import Outcome
 from placerl.harness.papers.pal import section_5_b
 from placerl.harness.papers.pal.section_5_b import EXPERIMENT, splits
 from placerl.harness.plan.tiers import TIERS
+from tests.harness.old_form import details_of
 from tests.harness.papers.rows import profiled, verdict
 
 
@@ -93,10 +94,12 @@ def of_cores(monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
 def test_every_split_is_a_training_that_is_measured(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     of_cores(monkeypatch, cores)
     rows = section_5_b.measure("cartpole-dqn", silent, rounds=5, steps=5)
-    found = [(row.details["actors"], row.details["learners"], row.details["null"]) for row in rows]
+    found = [
+        (details_of(row)["actors"], details_of(row)["learners"], details_of(row)["null"]) for row in rows
+    ]
     assert found == [(split.actors, split.learners, split.null) for split in splits(cores)]
     assert all(row.value and row.value > 0 for row in rows)
-    assert {row.details["cores"] for row in rows} == {cores}
+    assert {details_of(row)["cores"] for row in rows} == {cores}
 
 
 def test_on_two_cores_nothing_is_timed_and_the_reason_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

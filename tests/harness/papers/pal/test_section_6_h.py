@@ -7,13 +7,14 @@ import pytest
 from placerl.harness.core.progress import silent
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.pal import section_6_h
+from tests.harness.old_form import details_of
 from tests.harness.papers.pal.test_figure_9_tree import tree_rows
 from tests.harness.papers.rows import verdict
 
 
 def test_an_experiment_measures_every_configuration() -> None:
     rows = section_6_h.layout(0.0, silent)
-    assert [(row.details["aligned"], row.details["null"]) for row in rows] == [
+    assert [(details_of(row)["aligned"], details_of(row)["null"]) for row in rows] == [
         (True, False),
         (True, True),
         (False, False),
@@ -22,9 +23,12 @@ def test_an_experiment_measures_every_configuration() -> None:
     assert {(row.suite, row.primitive, row.batch_size) for row in rows} == {
         ("claim", "sum_tree.sample_and_update", 64)
     }
-    details = [(row.details["experiment"], row.details["threads"], row.details["capacity"]) for row in rows]
+    details = [
+        (details_of(row)["experiment"], details_of(row)["threads"], details_of(row)["capacity"])
+        for row in rows
+    ]
     assert set(details) == {("layout", 1, 1_000_000)}
-    assert {row.details["fanout"] for row in rows} == {16}
+    assert {details_of(row)["fanout"] for row in rows} == {16}
     assert all(row.status != "failed" for row in rows), [row.reason for row in rows]
 
 

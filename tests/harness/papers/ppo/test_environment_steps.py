@@ -11,7 +11,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers.base import Outcome
 from placerl.harness.papers.ppo import environment_steps
-from tests.harness.old_form import row_of
+from tests.harness.old_form import details_of, row_of
 from tests.harness.papers.rows import frame_of
 
 
@@ -30,7 +30,7 @@ def test_a_step_is_checked_against_a_twin() -> None:
 def test_steps_are_timed_here_and_in_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(environment_steps, "WORKLOADS", ("hopper-ppo",))
     made = environment_steps.measured(0.0, silent)
-    assert [(row.backend, row.details["null"]) for row in made] == [
+    assert [(row.backend, details_of(row)["null"]) for row in made] == [
         ("this process", False),
         ("this process", True),
         ("1 processes", False),

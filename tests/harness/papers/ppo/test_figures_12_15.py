@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from placerl.harness.core.row import Row
-from tests.harness.old_form import replace, row_of
+from tests.harness.old_form import details_of, replace, row_of
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
@@ -60,7 +60,8 @@ def test_rows_lead_to_verdicts(key: str, tmp_path: Path) -> None:
 def cycles(rows: list[Row], change: Callable[[Row, Any], Any]) -> list[Row]:
     """The rows with other cycles."""
     return [
-        replace(row, details=row.details | {"cycles": change(row, row.details["cycles"])}) for row in rows
+        replace(row, details=details_of(row) | {"cycles": change(row, details_of(row)["cycles"])})
+        for row in rows
     ]
 
 
@@ -81,7 +82,7 @@ def test_the_blocked_layout_is_judged_by_the_order_of_its_gains(
     percent = dict(zip(("Hopper", "Humanoid", "Pong"), gains, strict=True))
 
     def change(row: Row, found: Any) -> Any:
-        benchmark = row.details["benchmark"]
+        benchmark = details_of(row)["benchmark"]
         throughput, (_, _, iteration) = (
             published_throughput(benchmark),
             next(case for case in figures_12_15_cycles.LAYOUT_CASES if case[0] == benchmark),
@@ -97,11 +98,11 @@ def test_the_blocked_layout_is_judged_by_the_order_of_its_gains(
     shown = [n.value for n in found.ours if n.quantity.endswith("(285 MHz; Pong 300 MHz)")]
     assert shown == pytest.approx(gains)
     for row in rows:
-        benchmark, made = row.details["benchmark"], row.details["cycles"]
+        benchmark, made = details_of(row)["benchmark"], details_of(row)["cycles"]
         (iteration,) = (of for name, _, of in figures_12_15_cycles.LAYOUT_CASES if name == benchmark)
         saved, blocked = made["plain"]["BW"], made["blocked"]["WU"]
-        inferences = iteration.steps * row.details["inference_cycles"]
-        whole = inferences + iteration.updates * (row.details["forward_cycles"] + blocked)
+        inferences = iteration.steps * details_of(row)["inference_cycles"]
+        whole = inferences + iteration.updates * (details_of(row)["forward_cycles"] + blocked)
         values = {n.quantity: n.value for n in found.ours if n.quantity.startswith(benchmark)}
         title = f"{benchmark}: gain of the blocked layout"
         assert values[f"{title} in BW and WU"] == pytest.approx(100 * saved / blocked)
@@ -128,7 +129,7 @@ def test_balancing_is_judged_by_its_range_over_all_epochs(
     of = {"Hopper": hopper, "Humanoid": humanoid}
     rows = cycles(
         EXPERIMENTS["PPO-F15"](lambda *_: None),
-        lambda row, _: dict(zip(("alone", "balanced"), of[row.details["benchmark"]], strict=True)),
+        lambda row, _: dict(zip(("alone", "balanced"), of[details_of(row)["benchmark"]], strict=True)),
     )
     assert verdict("PPO-F15", tmp_path, rows).finding.outcome is outcome
 
@@ -146,7 +147,7 @@ def test_a_pair_of_units_that_trains_more_than_twice_as_fast_is_suspect(tmp_path
 @pytest.mark.usefixtures("closed_forms")
 def test_an_array_that_divides_no_layer_and_gains_less_contradicts_the_claim(tmp_path: Path) -> None:
     def change(row: Row, found: Any) -> Any:
-        if row.details["side"] == 32:
+        if details_of(row)["side"] == 32:
             return found
         return dict.fromkeys(found, found["NS"])  # no dataflow gains on the array of 38 x 38
 
@@ -161,7 +162,7 @@ def test_a_dataflow_that_does_not_gain_contradicts_the_claim(tmp_path: Path) -> 
     rows = [
         row
         for row in EXPERIMENTS["PPO-F12"](lambda *_: None)
-        if row.details["core"] != figures_12_15_cycles.AT_ONCE
+        if details_of(row)["core"] != figures_12_15_cycles.AT_ONCE
     ]
     slow = [
         row_of(
@@ -171,7 +172,7 @@ def test_a_dataflow_that_does_not_gain_contradicts_the_claim(tmp_path: Path) -> 
             },
             provenance=row.provenance,
             value=row.value,
-            details={**row.details, "core": figures_12_15_cycles.AT_ONCE},
+            details={**details_of(row), "core": figures_12_15_cycles.AT_ONCE},
         )
         for row in rows
     ]

@@ -11,7 +11,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.ppo import shared_trunk
-from tests.harness.old_form import row_of
+from tests.harness.old_form import details_of, row_of
 from tests.harness.papers.rows import verdict
 
 
@@ -42,7 +42,7 @@ def test_a_step_is_checked_against_pytorch(shared: bool) -> None:
 
 def test_every_side_is_timed() -> None:
     made = shared_trunk.measured(("hopper-ppo",), (64,), 0.0, lambda *_: None)
-    told = [(row.details["shared"], row.details["null"]) for row in made]
+    told = [(details_of(row)["shared"], details_of(row)["null"]) for row in made]
     assert told == [(True, False), (True, True), (False, False)]
     assert all(row.status in ("ok", "too_noisy") for row in made), [row.reason for row in made]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from placerl.harness.core.row import Row
-from tests.harness.old_form import replace, row_of
+from tests.harness.old_form import details_of, replace, row_of
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
@@ -127,8 +127,8 @@ def timed_less(made: list[list[Row]], count: int) -> list[list[Row]]:
     """The same iterations, each timed only so often."""
     fewer = []
     for timed, counted in made:
-        terms_s = {name: samples[:count] for name, samples in timed.details["terms_s"].items()}
-        details = {**timed.details, "terms_s": terms_s}
+        terms_s = {name: samples[:count] for name, samples in details_of(timed)["terms_s"].items()}
+        details = {**details_of(timed), "terms_s": terms_s}
         fewer.append([replace(timed, samples=timed.samples[:count], details=details), counted])
     return fewer
 
@@ -166,7 +166,9 @@ def test_bounds_that_only_the_slower_clock_refutes_give_no_verdict(key: str, tmp
     made = [rows("Hopper", item, 0.1, 4.0, s) for item, s in ((SMALL, 9.0), (LARGE, 5.0))]
     cycles = {part: int(1e7 * CLOCK_MHZ) for part in ("inference", "training")}
     for some in made:
-        some[1] = replace(some[1], details=some[1].details | {"clock_mhz": 10 * CLOCK_MHZ, "cycles": cycles})
+        some[1] = replace(
+            some[1], details=details_of(some[1]) | {"clock_mhz": 10 * CLOCK_MHZ, "cycles": cycles}
+        )
     found = finding(key, tmp_path, *made)
     assert found.outcome is Outcome.NO_VERDICT
     assert f"at {10 * CLOCK_MHZ:.3g} MHz no verdict, at {CLOCK_MHZ:.3g} MHz, which" in found.explanation
@@ -178,7 +180,7 @@ def test_what_transfers_may_hide_refutes_nothing(tmp_path: Path) -> None:
     """The bound of the small mini-batch's gain is the lower one, but only by products that are a part of all."""
     few, many = rows("Hopper", SMALL, 0.0, 0.5, 6.5), rows("Hopper", LARGE, 0.0, 0.5, 6.4)
     slow = {"inference": int(1e6 * CLOCK_MHZ), "training": int(3e6 * CLOCK_MHZ)}
-    few[1] = replace(few[1], details=few[1].details | {"cycles": slow})
+    few[1] = replace(few[1], details=details_of(few[1]) | {"cycles": slow})
     found = finding("PPO-T2-CPU", tmp_path, few, many)
     assert found.ours[0].value < 0.6 * found.ours[1].value
     assert found.outcome is Outcome.NO_VERDICT
@@ -186,7 +188,7 @@ def test_what_transfers_may_hide_refutes_nothing(tmp_path: Path) -> None:
 
 def test_what_of_the_cpu_was_used_is_said(tmp_path: Path) -> None:
     before, now = rows("Hopper", SMALL, 1.0, 2.0, 4.0), rows("Hopper", LARGE, 1.0, 2.0, 2.0)
-    now[0] = replace(now[0], details=now[0].details | {"threads": 8, "processes": 4})
+    now[0] = replace(now[0], details=details_of(now[0]) | {"threads": 8, "processes": 4})
     said = "learner threads + environment processes: 1 + 0, 8 + 4 (of what"
     for key in ("PPO-T2", "PPO-T2-CPU", "PPO-F10"):
         assert said in finding(key, tmp_path / key, before, now).explanation

@@ -17,6 +17,7 @@ from placerl.harness.papers.ppo.table_2_iterations import (
     timed,
 )
 from placerl.primitives.fpga.cycles.ppo import PpoIteration
+from tests.harness.old_form import details_of
 from tests.harness.papers.closed_forms import closed_forms  # noqa: F401
 from tests.harness.papers.ppo.test_table_2 import LARGE, SMALL
 
@@ -54,8 +55,8 @@ def test_iterations_take_every_core(cores: int, processes: int, monkeypatch: pyt
 def test_iterations_are_timed_with_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_2_iterations, "cores_used", lambda _: {"threads": 2, "processes": 2})
     (row,) = timed("Hopper", "cpu", [SHORT], 0.0, silent)
-    assert (row.details["threads"], row.details["processes"], len(row.samples)) == (2, 2, 5)
-    assert min(map(min, row.details["terms_s"].values())) > 0
+    assert (details_of(row)["threads"], details_of(row)["processes"], len(row.samples)) == (2, 2, 5)
+    assert min(map(min, details_of(row)["terms_s"].values())) > 0
 
 
 def test_iterations_are_timed_with_their_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,9 +64,9 @@ def test_iterations_are_timed_with_their_parts(monkeypatch: pytest.MonkeyPatch) 
     rows = timed("Hopper", "cpu", [SHORT, PpoIteration(2, 8, 16, 2)], 0.0, silent)
     assert [row.batch_size for row in rows] == [8, 16]
     for row in rows:
-        parts = row.details["terms_s"]
+        parts = details_of(row)["terms_s"]
         assert set(parts) == {"environment", "infer", "prepare", "learner"}
-        assert (row.details["threads"], row.details["processes"]) == (1, 0)
+        assert (details_of(row)["threads"], details_of(row)["processes"]) == (1, 0)
         assert all(len(samples) == len(row.samples) == 5 for samples in parts.values())
         assert all(sum(each) <= wall for *each, wall in zip(*parts.values(), row.samples, strict=True))
 
@@ -75,12 +76,12 @@ def test_the_accelerator_s_cycles_stand_beside_equation_5() -> None:
     few, many = counted("Hopper", [SMALL, LARGE], silent)
     for row in (few, many):
         assert (row.provenance, row.unit) == (Provenance.SIMULATED, "cycles")
-        cycles, stated = row.details["cycles"], row.details["equation_5_cycles"]
+        cycles, stated = details_of(row)["cycles"], details_of(row)["equation_5_cycles"]
         assert row.value == sum(cycles.values())
         assert stated["training"] < cycles["training"] < 1.01 * stated["training"], (
             "fill and drain take two cycles more"
         )
-    assert few.details["cycles"]["inference"] == many.details["cycles"]["inference"]
+    assert details_of(few)["cycles"]["inference"] == details_of(many)["cycles"]["inference"]
 
 
 def test_without_the_tools_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from placerl.harness.core.row import Row
-from tests.harness.old_form import replace, row_of
+from tests.harness.old_form import details_of, replace, row_of
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
@@ -36,14 +36,16 @@ def test_iterations_run_in_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(virtual_iterations.timed_block, "unavailable_reason", lambda: "")
     (row,) = virtual("Hopper", [SHORT], 0.0, silent)
     assert (row.quantity, row.device, row.provenance) == (TIME, DEVICE, Provenance.MODELLED)
-    assert row.details["transfers"] == 2 * (8 + 1) + 3 * SHORT.updates
-    terms = row.details["terms_s"]
+    assert details_of(row)["transfers"] == 2 * (8 + 1) + 3 * SHORT.updates
+    terms = details_of(row)["terms_s"]
     assert set(terms) == {*HOST_TERMS, *DEVICE_TERMS, *LINK_TERMS}
     made = accelerator("Hopper")
     expected_s = made.cycles.forward_cycles(2) * (8 + 1) / made.clock_hz
     assert terms["infer"] == pytest.approx([expected_s] * len(row.samples))
-    assert row.details["cycles"]["inference"] == pytest.approx(expected_s * 1e6 * row.details["design_mhz"])
-    trained_s = row.details["cycles"]["training"] / made.clock_hz
+    assert details_of(row)["cycles"]["inference"] == pytest.approx(
+        expected_s * 1e6 * details_of(row)["design_mhz"]
+    )
+    trained_s = details_of(row)["cycles"]["training"] / made.clock_hz
     assert terms["learner"] == pytest.approx([trained_s] * len(row.samples))
     sent = 2 * (8 + 1) * 4 * (11 + 4) + 8 * SHORT.updates * 4 * (
         11 + 4 + 4
@@ -133,8 +135,8 @@ def test_bounds_that_refute_stay_refuted(tmp_path: Path) -> None:
 def test_the_accelerator_s_part_follows_the_clock(tmp_path: Path) -> None:
     timed = [rows("Hopper", SMALL, 0.0, 0.5, 53.7)]
     (row,) = joined(SMALL, 3.0)
-    terms = row.details["terms_s"] | {"infer": [1.0] * 9, "learner": [0.5] * 9}
-    slow = replace(row, details=row.details | {"terms_s": terms, "design_mhz": 2 * CLOCK_MHZ})
+    terms = details_of(row)["terms_s"] | {"infer": [1.0] * 9, "learner": [0.5] * 9}
+    slow = replace(row, details=details_of(row) | {"terms_s": terms, "design_mhz": 2 * CLOCK_MHZ})
     found = finding("PPO-T2-CPU", tmp_path, *timed, [slow])
     values = [number.value for number in found.ours if number.quantity.endswith("in virtual time")]
     assert values == pytest.approx([54.2 / 4.5], rel=0.01), "1.5 s at half the clock take 1.5 s more"
@@ -157,7 +159,9 @@ def test_parts_in_virtual_time_are_judged(tmp_path: Path) -> None:
 def test_values_of_samples_are_inferences_on_both_sides(tmp_path: Path) -> None:
     """On the CPU they are in `prepare`, in virtual time in `infer`, and `prepare` has the advantages on both."""
     (row,) = joined(SMALL, 3.0)
-    there = replace(row, details=row.details | {"terms_s": row.details["terms_s"] | {"prepare": [0.4] * 9}})
+    there = replace(
+        row, details=details_of(row) | {"terms_s": details_of(row)["terms_s"] | {"prepare": [0.4] * 9}}
+    )
     timed = rows("Hopper", SMALL, 0.0, 2.0, 53.7, prepare_s=1.0)
     found = finding("PPO-F10", tmp_path, timed, [there])
     values = {number.quantity: number.value for number in found.ours}

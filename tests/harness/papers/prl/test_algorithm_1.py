@@ -15,7 +15,7 @@ from placerl.harness.papers.prl.algorithm_1 import ALL_ACT, FIXED, HALF_TRAINS
 from placerl.harness.papers.slow_links import NOT_COUNTED
 from placerl.harness.plan.tiers import TIERS
 from placerl.primitives import learner
-from tests.harness.old_form import replace, row_of
+from tests.harness.old_form import details_of, replace, row_of
 from tests.harness.papers.rows import frame_of
 
 FPGA, OPENCL = "fpga-native-cpu", "opencl-native-cpu"
@@ -77,7 +77,7 @@ def test_re_allocation_must_bring_throughput_over_threads_that_all_act(
 
 def test_verdicts_on_virtual_time_say_that_no_transfer_has_a_latency(tmp_path: Path) -> None:
     one = gain("faster")
-    two = replace(one, details=one.details | {"reached": [2, 0, 0]})
+    two = replace(one, details=details_of(one) | {"reached": [2, 0, 0]})
     found = algorithm_1.MovingActorsGains().judge(frame_of(tmp_path, two))
     assert found.explanation.startswith(
         "Trainings in virtual time: 1; faster with re-allocation: 1; slower: 0."
@@ -101,13 +101,13 @@ def test_fixed_allocations_and_re_allocation_are_timed_in_the_same_rounds() -> N
         pytest.skip("needs the learner backend fpga")
     item = workloads.load("cartpole-dqn")
     rows = algorithm_1.measure(item, Mapping.parse(FPGA), 16, 0.0, lambda *_: None, rounds=15, settling=1)
-    assert [row.details["fixed"] for row in rows] == [*FIXED]
+    assert [details_of(row)["fixed"] for row in rows] == [*FIXED]
     for row in rows:
         assert row.provenance is Provenance.MODELLED
-        assert row.details["accelerator"] == "fpga"
-        assert row.details["rounds"] >= 15
+        assert details_of(row)["accelerator"] == "fpga"
+        assert details_of(row)["rounds"] >= 15
         assert row.low <= row.value <= row.high
-        actors, trainers, _ = row.details["reached"]
+        actors, trainers, _ = details_of(row)["reached"]
         assert actors + trainers == 2
 
 

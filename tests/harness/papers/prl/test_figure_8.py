@@ -10,7 +10,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.prl import figure_8
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import TOO_FEW, frame_of, trained, verdict
 
@@ -115,7 +115,7 @@ def test_workloads_of_other_papers_are_not_judged(tmp_path: Path) -> None:
 
 def test_a_mapping_that_its_race_dropped_counts_only_where_no_other_is_left(tmp_path: Path) -> None:
     def dropped(row: Row, *among: str) -> Row:
-        return replace(row, details=row.details | {"clearly_slower_among": list(among)})
+        return replace(row, details=details_of(row) | {"clearly_slower_among": list(among)})
 
     devices = "here", "here and simulated"
     rows = [

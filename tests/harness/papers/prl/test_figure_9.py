@@ -7,7 +7,7 @@ import pytest
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.prl import figure_9
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import compared, final_return, frame_of, verdict
 
@@ -64,7 +64,7 @@ def test_both_curves_are_drawn(tmp_path: Path) -> None:
         for curve in ("two actors", "re-allocated")
         for seed in range(5)
     ]
-    made = [replace(row, details=row.details | {"environment_steps": [10, 20, 30]}) for row in rows]
+    made = [replace(row, details=details_of(row) | {"environment_steps": [10, 20, 30]}) for row in rows]
     assert points(figure_9.ConvergesFasterAtEqualReward().draw(frame_of(tmp_path, *made))) == {
         "two actors": 2,
         "re-allocated": 2,

@@ -13,7 +13,7 @@ from placerl.harness.papers.clocks import placed_clock
 from placerl.harness.papers.number import from_text
 from placerl.harness.papers.prl import section_6_4
 from placerl.harness.profile.simulated import PIPELINE
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.papers.rows import TOO_FEW, compared, measurement, profiled, trained, verdict
 
 REALLOCATION, EARLIER = "PRL-T3-reallocation", "PRL-6.4-earlier-work"
@@ -70,7 +70,7 @@ def test_what_reallocation_brings(gains: tuple[float, ...], outcome: Outcome, tm
 
 @pytest.mark.parametrize("gain", [0.8, 1.25])
 def test_runs_of_one_kind_before_the_other_s_may_be_of_another_speed(gain: float, tmp_path: Path) -> None:
-    rows = sorted(pairs(*[gain] * 5), key=lambda row: "reallocate" in row.details["options"])
+    rows = sorted(pairs(*[gain] * 5), key=lambda row: "reallocate" in details_of(row)["options"])
     for name, ordered in (("later", rows), ("earlier", rows[::-1])):
         found = verdict(REALLOCATION, tmp_path / name, *ordered).finding
         assert found.outcome is Outcome.NO_VERDICT
@@ -119,13 +119,13 @@ def test_pong_s_model_is_large_at_any_batch(tmp_path: Path) -> None:
 def test_either_side_needs_the_cores(tmp_path: Path) -> None:
     rows = pairs(*[1.1] * 5)
     for row in rows:
-        row.details["conditions"]["cores"] = [0, 1, 2]
+        details_of(row)["conditions"]["cores"] = [0, 1, 2]
     assert verdict(REALLOCATION, tmp_path, *rows).finding.outcome is Outcome.NOT_RUN
 
 
 def test_runs_on_other_cores_are_no_pair(tmp_path: Path) -> None:
     rows = pairs(*[1.1] * 5)
-    rows[3].details["conditions"]["cores"] = list(range(8))
+    details_of(rows[3])["conditions"]["cores"] = list(range(8))
     found = verdict(REALLOCATION, tmp_path, *rows).finding
     assert found.outcome is Outcome.NO_VERDICT
     assert found.ours[0].source == "median over seeds: 4"

@@ -14,7 +14,7 @@ from placerl.harness.papers import Outcome, claims
 from placerl.harness.papers.prl.benchmarks import WORKLOADS
 from placerl.harness.report import site
 from placerl.harness.store.store import Store
-from tests.harness.old_form import replace
+from tests.harness.old_form import details_of, replace
 from tests.harness.papers.prl.test_figure_8 import mapped
 from tests.harness.papers.rows import TOO_FEW, compared, trained, verdict
 
@@ -99,7 +99,7 @@ def test_portability_takes_the_fastest_mapping_of_every_assignment(tmp_path: Pat
     assert on_gpu.ours[0].provenance is Provenance.MEASURED, "devices that are here are enough"
 
 
-ALL = tuple((str(row.details["baseline"]), row.workload or "") for row in on_all())
+ALL = tuple((str(details_of(row)["baseline"]), row.workload or "") for row in on_all())
 
 
 def rates(ours: float, theirs: float, on: Sequence[tuple[str, str]] = ALL) -> list[Row]:
@@ -218,7 +218,7 @@ def test_gains_on_the_same_gpu(gain: float, word: str, outcome: Outcome, tmp_pat
 
 
 def test_gains_over_one_library_on_the_gpu_show_nothing_of_the_other(tmp_path: Path) -> None:
-    rows = [row for row in on_all(1.3, device="cuda") if row.details["baseline"] == "sb3"]
+    rows = [row for row in on_all(1.3, device="cuda") if details_of(row)["baseline"] == "sb3"]
     found = verdict("PRL-T3-same-hardware", tmp_path, *rows).finding
     assert found.outcome is Outcome.NO_VERDICT
     assert "RLlib on cartpole-dqn, RLlib on mountaincar-ddpg, RLlib on pong-dqn." in found.explanation
@@ -262,7 +262,7 @@ def test_a_library_that_was_not_compared_is_named_and_nothing_shown(missing: int
     found = verdict("PRL-T3", tmp_path, *rows).finding
     assert found.outcome is Outcome.NO_VERDICT
     assert found.explanation.endswith(f"all benchmarks: {library} on {row.workload}.")
-    rows[-1] = replace(rows[-1], details=rows[-1].details | {"verdict": "slower"})
+    rows[-1] = replace(rows[-1], details=details_of(rows[-1]) | {"verdict": "slower"})
     slower = verdict("PRL-T3", tmp_path / "slower", *rows).finding
     assert slower.outcome is Outcome.NOT_REPRODUCED, "one is enough to refute it"
 
