@@ -150,11 +150,6 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         return self._total("narrow_products")
 
     @property
-    def wide_products(self) -> int:
-        """Number of matrix products that ran on wider multipliers so far."""
-        return self._total("wide_products")
-
-    @property
     def narrow_multiply_accumulates(self) -> int:
         """Number of 16-bit multiply-accumulates so far.
 

@@ -1,6 +1,6 @@
 """Cycles of one float32 matrix product on the P x P systolic array (`fpga.gemm.arithmetic`), against PPO's Equation 5.
 
-They differ as follows (`difference_terms`):
+They differ as follows (the tests' `difference_terms`, exact):
 
 - fill and drain: an operand reaches the far corner after (P - 1) (r + 1) cycles, where r = 3 cycles are those of an
   addition, and its sum is ready 6 cycles later; below the columns (WS, IS) there is one more addition.
@@ -17,25 +17,6 @@ from placerl.primitives.fpga.gemm.plan import GemmShape, passes, vectors
 def _idle_turns(shape: GemmShape, side: int) -> int:
     """Return the empty turns of the last pass in NS."""
     return -passes(shape, "NS", side) % FLOAT32.interleaved
-
-
-def difference_terms(shape: GemmShape, *, side: int, dataflow: str) -> dict[str, int]:
-    """Return the cycles of a float32 product beyond PPO's Equation 5, by reason; they add up to the difference.
-
-    Returns:
-        The cycles for "fill and drain" (of the array), "idle turns" and "short passes". The top of this module
-        explains them.
-    """
-    streamed = vectors(shape, dataflow)
-    terms = {"fill and drain": FLOAT32.drain_cycles(side) - 2 * side, "idle turns": 0, "short passes": 0}
-    if dataflow == "NS":
-        terms["fill and drain"] -= FLOAT32.total_cycles
-        # The turns of the last vector come after the last sum.
-        terms["idle turns"] = _idle_turns(shape, side) * (streamed - 1)
-    else:
-        waits = max(0, FLOAT32.shortest_pass - streamed)
-        terms["short passes"] = (passes(shape, dataflow, side) - 1) * waits
-    return terms
 
 
 def core_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:

@@ -78,11 +78,6 @@ def limited(values: Integers, bits: int) -> Integers:
     return np.clip(values, -(1 << bits - 1), (1 << bits - 1) - 1)
 
 
-def moved(targets: Integers, weights: Integers, tau: int) -> Integers:
-    """Return targets that moved by the fraction tau / 2^16 towards the weights."""
-    return limited(targets + rounded((weights - targets) * tau, TAU_FRACTION), WORD_BITS)
-
-
 class FixedAdamLane(wiring.Component):
     """Adam's moments and the change of one weight per cycle.
 

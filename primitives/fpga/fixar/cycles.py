@@ -65,12 +65,3 @@ def _cycles(step: SequencerStep, shape: FixarShape, samples: int) -> dict[str, i
     if kind in (StepKind.READ_ACTIONS, StepKind.READ_OUTCOMES, StepKind.SEND_ERRORS):
         return {"samples": samples}
     return {}
-
-
-def samples_per_s(shape: FixarShape, batch: int, clock_hz: float, *, halves: bool) -> float:
-    """Return the samples per second of training steps (FIX: inferences per second, IPS).
-
-    Args:
-        clock_hz: the clock frequency in Hz.
-    """
-    return batch * clock_hz / sum(step_cycles(shape, batch, halves=halves).values())

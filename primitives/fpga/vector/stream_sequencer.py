@@ -12,17 +12,6 @@ LATENCY_BITS = 16
 MEMORY_CYCLES = 2  # the address is registered, and the memory answers one cycle later
 
 
-def sequence_cycles(words: int, latency: int) -> int:
-    """Return the cycles from taking a command until the last result is written.
-
-    A word is read per cycle; the address and the memory add `MEMORY_CYCLES`, and the unit its latency.
-
-    Args:
-        latency: cycles from the unit's last input to its last result.
-    """
-    return words + latency + MEMORY_CYCLES
-
-
 # A tensor to stream: its memory words, 1 or more; the unit's latency from its last word to its last result, in cycles.
 SequenceCommand = data.StructLayout({"words": WORD_COUNT_BITS, "latency": LATENCY_BITS})
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from placerl.primitives.device.philox import kernel_source, philox, uniform
+from placerl.primitives.device.philox import kernel_source
 from tests.primitives.device.kinds import device_of, every_kind
 from tests.primitives.device.nvrtc import ARCHITECTURES, compile_cubin
+from tests.primitives.device.philox import philox, uniform
 
 KNOWN = [
     ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),

@@ -8,6 +8,7 @@ from hypothesis.extra import numpy as arrays
 
 from placerl.primitives.quantization import fixed_point
 from placerl.primitives.quantization.fixed_point import Q
+from tests.primitives.quantization.arithmetic import add, matmul, multiply
 
 RAW32 = st.integers(-(2**31), 2**31 - 1)
 
@@ -78,7 +79,7 @@ def test_a_product_that_binary64_would_round_is_exact() -> None:
 def test_a_sum_beyond_int64_is_exact() -> None:
     a = np.full((1, 8), -(2**31), np.int32)
     assert int(fixed_point.exact_matmul(a, a.T)[0, 0]) == 8 * 2**62
-    stored = fixed_point.matmul(a, Q(32, 31), a.T, Q(32, 31), Q(32, 16))
+    stored = matmul(a, Q(32, 31), a.T, Q(32, 31), Q(32, 16))
     assert (stored.raw.tolist(), stored.saturated) == ([[8 << 16]], 0)
 
 
@@ -116,9 +117,9 @@ def test_raw_values_go_from_format_to_format_rounded_once(
 
 def test_add_and_multiply_saturate_and_count() -> None:
     fmt = Q(8, 4)
-    stored = fixed_point.add(np.array([100, 1], np.int32), np.array([100, 2], np.int32), fmt)
+    stored = add(np.array([100, 1], np.int32), np.array([100, 2], np.int32), fmt)
     assert (stored.raw.tolist(), stored.saturated) == ([127, 3], 1)
-    product = fixed_point.multiply(np.array([24, 24]), fmt, np.array([24, 127]), fmt, fmt)
+    product = multiply(np.array([24, 24]), fmt, np.array([24, 127]), fmt, fmt)
     assert (product.raw.tolist(), product.saturated) == ([36, 127], 1)
 
 

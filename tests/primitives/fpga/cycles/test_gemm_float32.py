@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from placerl.primitives.fpga.cycles import gemm, gemm_float32
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
+from tests.primitives.fpga.cycles.gemm_float32 import difference_terms
 
 SIZES = st.integers(1, 200)
 
@@ -12,7 +13,7 @@ SIZES = st.integers(1, 200)
 @given(st.builds(GemmShape, SIZES, SIZES, SIZES), st.sampled_from(DATAFLOWS), st.sampled_from((2, 8, 16)))
 def test_the_terms_add_up_to_the_difference(shape: GemmShape, dataflow: str, side: int) -> None:
     options = {"side": side, "dataflow": dataflow}
-    terms = gemm_float32.difference_terms(shape, **options)
+    terms = difference_terms(shape, **options)
     difference = gemm_float32.core_cycles(shape, **options) - gemm.ppo_cycles(shape, **options)
     assert difference == sum(terms.values())
 
@@ -20,6 +21,6 @@ def test_the_terms_add_up_to_the_difference(shape: GemmShape, dataflow: str, sid
 def test_hopper_hidden_layer_loses_little_to_the_adder() -> None:
     """64 x 64 weights, 64 samples, P = 8: 64 blocks of C in 22 passes of 3, and the longer way to the corner."""
     shape = GemmShape(64, 64, 64)
-    terms = gemm_float32.difference_terms(shape, side=8, dataflow="NS")
+    terms = difference_terms(shape, side=8, dataflow="NS")
     assert terms == {"fill and drain": 18, "idle turns": 2 * 63, "short passes": 0}
     assert gemm_float32.core_cycles(shape, side=8, dataflow="NS") == 66 * 64 - 2 + 33

@@ -27,9 +27,9 @@ from placerl.primitives.fpga.fixar.adam import (
     SQUARE_SHIFT,
     TAU_FRACTION,
     limited,
-    moved,
     rounded,
 )
+from placerl.primitives.fpga.fixar.cycles import step_cycles
 from placerl.primitives.fpga.fixar.scalar import DISCOUNT_FRACTION, ERROR_SHIFT
 from placerl.primitives.fpga.fixar.shape import (
     ACTIVATIONS,
@@ -288,3 +288,17 @@ def tanh_golden(raw: NDArray[np.int64]) -> NDArray[np.int64]:
     value = np.array(TABLE)[segment] + ((np.array(RISES)[segment] * part + half) >> SEGMENT_BITS)
     value = np.where(size == LIMIT, ONE, value)
     return np.where(raw < 0, -value, value)
+
+
+def moved(targets: Integers, weights: Integers, tau: int) -> Integers:
+    """Return targets that moved by the fraction tau / 2^16 towards the weights."""
+    return limited(targets + rounded((weights - targets) * tau, TAU_FRACTION), WORD_BITS)
+
+
+def samples_per_s(shape: FixarShape, batch: int, clock_hz: float, *, halves: bool) -> float:
+    """Return the samples per second of training steps (FIX: inferences per second, IPS).
+
+    Args:
+        clock_hz: the clock frequency in Hz.
+    """
+    return batch * clock_hz / sum(step_cycles(shape, batch, halves=halves).values())

@@ -5,8 +5,9 @@ import pytest
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga.cycles import fixar_dataflows
-from placerl.primitives.fpga.fixar.cycles import forward_cycles, samples_per_s, step_cycles
+from placerl.primitives.fpga.fixar.cycles import forward_cycles, step_cycles
 from placerl.primitives.fpga.fixar.shape import FixarShape, benchmark
+from tests.primitives.fpga.fixar.golden import samples_per_s
 
 
 def test_products_take_the_cycles_of_the_reading_but_for_biases_and_unused_errors() -> None:

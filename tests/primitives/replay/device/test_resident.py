@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from placerl.primitives.device import Device
-from placerl.primitives.device.philox import uniform
 from placerl.primitives.replay import FieldSpec, Storage, transition_fields
 from placerl.primitives.replay.device import DeviceStorage
 from placerl.primitives.replay.device.packed_rows import Place
@@ -13,6 +12,7 @@ from placerl.primitives.replay.prioritized import importance_weights, item_prior
 from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
 from tests.primitives.device.kinds import device_of, every_kind_with_barriers
 from tests.primitives.device.nvrtc import ARCHITECTURES, compile_cubin
+from tests.primitives.device.philox import uniform
 from tests.primitives.device.recording import Counts, RecordingDevice
 from tests.primitives.replay.batches import numbered_batch
 
