@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from placerl.harness.cli.bench.command import Bench, cell, chosen, joined, section, shown
+from placerl.harness.cli.bench.command import Bench, RoundsOption, cell, chosen, joined, section, shown
 from placerl.harness.compare import adapters
 from placerl.harness.compare.adapters import GAIN, NULL, PAIRS, SUITE, THROUGHPUT, AdapterResult, Pair
 from placerl.harness.core.progress import Report
@@ -72,9 +72,7 @@ def table(rows: Sequence[AdapterResult]) -> str:
 
 def bench(
     only: Annotated[str, typer.Option("--only", help="Libraries, separated by commas.")] = joined(LIBRARIES),
-    rounds: Annotated[
-        int, typer.Option("--rounds", min=statistics.FEWEST_PAIRS, help="Most rounds per pair.")
-    ] = statistics.PAIRS,
+    rounds: RoundsOption = statistics.PAIRS,
     budget_s: Annotated[
         float, typer.Option("--budget-s", min=0, help="Seconds of one pair's rounds.")
     ] = 60.0,

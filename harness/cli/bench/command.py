@@ -19,6 +19,7 @@ from placerl.harness.compare import registry
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report, bar
 from placerl.harness.core.row import Row
+from placerl.harness.measure import statistics
 from placerl.harness.plan import plan, tiers
 from placerl.harness.plan.predicting import RESULTS, begin
 from placerl.harness.report import machine_facts
@@ -28,6 +29,12 @@ from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run
 
 R = TypeVar("R", bound=Row)
+RoundsOption = Annotated[
+    int,
+    typer.Option(
+        "--rounds", min=statistics.FEWEST_PAIRS, help="Samples of each side; fewer for want of time."
+    ),
+]
 BuildOption = Annotated[
     bool, typer.Option("--build", help="First create missing environments of other libraries.")
 ]

@@ -40,7 +40,7 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.protocol import Protocol, Timing, measure
 from placerl.harness.measure.rows import paired
-from placerl.harness.pieces.learners import TrainedStart, bfloat16_products
+from placerl.harness.pieces.learners import bfloat16_products
 from placerl.harness.profile.cases.trained import train
 from placerl.harness.store.rows import BenchResult
 from placerl.primitives import _native
@@ -277,26 +277,12 @@ def run_cell(
         budget_s=CELL_BUDGET_S,
         rest_s=REST_S if threads > 1 else 0.0,
     )
-    start = trained(cell, trained_steps) if trained_steps else None
+    start = train(cell.item, trained_steps, cell.batch_size) if trained_steps else None
     timings = measure(sides(cell, threads, compiled=compiled, start=start), protocol)
     timed = NATIVE in timings and timings[NATIVE].median_s is not None
     found = limits(cell, threads) if timed else None
     taken = start.steps if start else 0  # an on-policy training takes those of whole iterations
     return rows_of(cell, threads, timings, peaks, found, taken)
-
-
-def trained(cell: LearnerCell, steps: int) -> TrainedStart:
-    """Train a configuration's workload, and return the learner's state and samples of the replay.
-
-    Args:
-        steps: gradient steps of the training.
-
-    Raises:
-        UserError: the configuration times whole updates of PPO (`LearnerCell.whole_update`) instead of gradient steps.
-    """
-    if cell.whole_update:
-        raise UserError("command line", "--trained", cell.name, "cells whose call is one gradient step")
-    return train(cell.item, steps, cell.batch_size)
 
 
 def table(learner_cells: Sequence[LearnerCell], rows: Sequence[LearnerResult]) -> str:

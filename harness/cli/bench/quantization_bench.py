@@ -29,7 +29,7 @@ import numpy as np
 import typer
 
 from placerl.harness import workloads
-from placerl.harness.cli.bench.command import Bench, cell, reached, section
+from placerl.harness.cli.bench.command import Bench, RoundsOption, cell, reached, section
 from placerl.harness.core.progress import Report
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure import statistics
@@ -306,9 +306,7 @@ def bench(
     batch_size: Annotated[
         int, typer.Option("--batch-size", min=1, help="Items of a gradient step.")
     ] = BATCH_SIZE,
-    rounds: Annotated[
-        int, typer.Option("--rounds", min=statistics.FEWEST_PAIRS, help="Samples of each side.")
-    ] = statistics.PAIRS,
+    rounds: RoundsOption = statistics.PAIRS,
 ) -> Bench[FormatResult]:
     """Time gradient steps in float32, and in 32-bit and 16-bit fixed point (FIX V-C, VI)."""
     cells = [cell(f"{SUITE}/{batch_size}", partial(times, batch_size, rounds))]

@@ -19,7 +19,7 @@ import numpy as np
 import typer
 
 from placerl.harness.cli.bench import tree_rows
-from placerl.harness.cli.bench.command import Bench, BuildOption, cell, chosen, joined, numbers
+from placerl.harness.cli.bench.command import Bench, BuildOption, RoundsOption, cell, chosen, joined, numbers
 from placerl.harness.cli.bench.replay_table import TreeResult, judged, table
 from placerl.harness.cli.bench.tree_rows import (
     BLOCK_S,
@@ -110,9 +110,7 @@ def _row(operation: str, batch_size: int, capacity: int, tree: TreeRow, timing: 
 
 
 def bench(
-    rounds: Annotated[
-        int, typer.Option("--rounds", min=statistics.FEWEST_PAIRS, help="Samples of each cell.")
-    ] = statistics.PAIRS,
+    rounds: RoundsOption = statistics.PAIRS,
     capacities: Annotated[str, typer.Option("--capacities", help="Leaves, separated by commas.")] = joined(
         CAPACITIES
     ),

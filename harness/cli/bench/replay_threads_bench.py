@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from placerl.harness.cli.bench.command import Bench, cell, joined, numbers, section
+from placerl.harness.cli.bench.command import Bench, RoundsOption, cell, joined, numbers, section
 from placerl.harness.core.progress import Report
 from placerl.harness.measure import statistics
 from placerl.harness.measure.statistics import Comparison, lower_quartile
@@ -111,9 +111,7 @@ def bench(
         str, typer.Option("--threads", help="Numbers of threads, separated by commas.")
     ] = joined(THREADS),
     capacity: Annotated[int, typer.Option("--capacity", min=1, help="Items of the buffer.")] = CAPACITY,
-    rounds: Annotated[
-        int, typer.Option("--rounds", min=statistics.FEWEST_PAIRS, help="Turns of each side.")
-    ] = statistics.PAIRS,
+    rounds: RoundsOption = statistics.PAIRS,
     budget_s: Annotated[
         float, typer.Option("--budget-s", min=0, help="Seconds of all turns together.")
     ] = BUDGET_S,

@@ -96,7 +96,7 @@ def test_the_fast_forms_of_pytorch_also_flush_subnormal_numbers(monkeypatch):
 @pytest.mark.parametrize("name", ["cartpole-ddpg", "cartpole-ppo"])
 def test_sides_start_from_a_trained_state_on_its_batches(name):
     cell = LearnerCell(name, name, 32, peers=(SB3,))
-    start = learner_bench.trained(cell, 30)
+    start = learner_bench.train(cell.item, 30, cell.batch_size)
     assert start.steps >= 30
     cases = {case.name: case for case in sides.sides(cell, 1, compiled=False, start=start)}
     assert {"tuned", "tuned, flushed", "native", "native[bfloat16]"} <= set(cases)
@@ -110,11 +110,6 @@ def test_sides_start_from_a_trained_state_on_its_batches(name):
     timings = measure(list(cases.values()), ONCE)
     assert not {side: timing.reason for side, timing in timings.items() if timing.status == "failed"}
     assert np.float32(1e-30) * np.float32(1e-10) > 0, "the process keeps its own mode"
-
-
-def test_an_update_of_many_steps_has_no_trained_state():
-    with pytest.raises(UserError, match="--trained"):
-        learner_bench.trained(LearnerCell("update", "hopper-ppo", 32, whole_update=True), 5)
 
 
 def test_trained_states_leave_out_whole_updates_and_name_them(capsys):
@@ -297,7 +292,7 @@ def test_trained_rows_state_the_steps_that_were_taken(monkeypatch):
     """The training may take more steps than were asked for: those of PPO come by the iteration."""
     assert "gradient steps of a real training" not in learner_bench.table([CELL], rows())
     start = TrainedStart(2048, {}, {})
-    monkeypatch.setattr(learner_bench, "trained", lambda cell, steps: start if steps == 2000 else None)
+    monkeypatch.setattr(learner_bench, "train", lambda item, steps, size: start if steps == 2000 else None)
     monkeypatch.setattr(learner_bench, "sides", lambda *_, **__: [])
     monkeypatch.setattr(learner_bench, "measure", lambda *_: dict(TIMINGS))
     monkeypatch.setattr(learner_bench, "limits", lambda *_: LIMITS)
