@@ -170,7 +170,7 @@ class Schedule:
     ] = InitialPriorities.MAX
 
     def given(self) -> dict[str, Any]:
-        """Return the options that differ from their defaults, by name, as result rows hold them in their details."""
+        """Return the options that differ from their defaults, by name, as result rows hold them."""
         return {f.name: value for f in fields(self) if (value := asdict(self)[f.name]) != f.default}
 
     def __str__(self) -> str:

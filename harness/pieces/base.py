@@ -30,7 +30,7 @@ class PrimitiveCase:
         case: the function to time, with its set-up and its check.
         part: the part of the case that is this primitive, if one case times several; empty for the whole case.
         work: counts the operations and bytes of a call; None if they do not follow from shapes.
-        details: further columns of the primitive's row (`PieceTime`).
+        columns: further columns of the primitive's row (`PieceTime`).
     """
 
     primitive: str
@@ -39,7 +39,7 @@ class PrimitiveCase:
     case: Case
     part: str = ""
     work: Callable[[], Work] | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
     def timing(self, timings: Mapping[str, Timing]) -> Timing:
         """Return the timing of this primitive.

@@ -34,7 +34,7 @@ from placerl.primitives.replay import FieldSpec
 FRESH_STEP = "fresh_learner.step"
 """Name of the primitive that is a step from a fresh state on random batches; `learner.step` is from a trained state."""
 TRAINED, FRESH = "trained", "fresh"
-"""Values of `state` in the details of a learner's row: the state that the timed steps start from."""
+"""Values of `state` of a learner's row: the state that the timed steps start from."""
 EMULATED = "emulated"
 """The result of `bfloat16_products` if float32 instructions compute the products and round as bfloat16's would."""
 LATE = 10**9  # an environment step at which exploration has reached its final rate
@@ -80,8 +80,8 @@ def bfloat16_products() -> str:
     return str(_native.learner.Executor(64, products=BFLOAT_16).products)
 
 
-def state_details(target: Target, state: str) -> dict[str, str]:
-    """Return the details of a learner's row: the state that it starts from, and how it multiplies if in bfloat16."""
+def state_columns(target: Target, state: str) -> dict[str, str]:
+    """Return the columns of a learner's row: the state that it starts from, and how it multiplies if in bfloat16."""
     rounded = target.precision == BFLOAT_16
     return {"state": state} | ({"products": bfloat16_products()} if rounded else {})
 
@@ -267,7 +267,7 @@ def step_case(
             call=lambda made, batch: made.step(batch),
         ),
         work=work,
-        details=state_details(target, TRAINED if start else FRESH),
+        columns=state_columns(target, TRAINED if start else FRESH),
     )
 
 

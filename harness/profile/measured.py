@@ -63,7 +63,7 @@ def profile(
             precisions=tuple(precisions),
             trained_steps=_trained_steps(workload, item, timings),
             work=asdict(item.work()) if item.work else None,
-            **item.details,
+            **item.columns,
         )
         for item in cases
     ]
@@ -73,6 +73,6 @@ def _trained_steps(
     workload: Workload, item: PrimitiveCase, timings: Mapping[str, measure.Timing]
 ) -> int | None:
     """Return the gradient steps before the state that a learner's row was timed from; None for other rows."""
-    if item.details.get("state") != TRAINED or item.timing(timings).median_s is None:
+    if item.columns.get("state") != TRAINED or item.timing(timings).median_s is None:
         return None
     return profiled_start(workload).steps

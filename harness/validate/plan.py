@@ -395,7 +395,7 @@ def piece_rows(
             batch_size=batch_size,
             target=str(one.target),
             items_per_call=one.batch_size,
-            **one.details,
+            **one.columns,
         )
         for one in pieces
     )

@@ -111,12 +111,12 @@ def test_a_baseline_that_misbehaves_is_one_failed_row(baseline, kind, tmp_path, 
         assert store.cells(1) == ["before", f"compare/cartpole-dqn/{baseline}", "after"]
         failed = [row for row in store.measurements(suite="compare") if row.status == "failed"]
         (told,) = failed
-    assert told.details["kind"] == kind
+    assert told.failure == kind
     assert told.reason.startswith(f"{baseline}: {kind}:")
-    assert told.backend == baseline
+    assert told.who == baseline
     if baseline == "memory":
-        assert any("MemoryError" in line for line in told.details["last_lines"])
-    assert sum(map(len, told.details["last_lines"])) <= protocol.LAST_LINES * protocol.MAX_LINE_CHARACTERS
+        assert any("MemoryError" in line for line in told.last_lines)
+    assert sum(map(len, told.last_lines)) <= protocol.LAST_LINES * protocol.MAX_LINE_CHARACTERS
     assert set(psutil.Process().children(recursive=True)) <= children
     assert list(temporary.iterdir()) == []
     assert [path for path in shared if path.exists()] == []
@@ -141,7 +141,7 @@ def test_a_baseline_killed_from_outside_in_the_middle_of_its_job(tmp_path, monke
         plan.execute(run, [cell], silent)
         killer.join()
         (told,) = [row for row in run.measurements() if row.status == "failed"]
-        assert told.details["kind"] == FailureKind.CRASH
+        assert told.failure == FailureKind.CRASH
         assert "signal 9" in told.reason
         assert not cell.finished(run), "the next run tries it again"
         plan.execute(run, [Cell(cell.key, 1, lambda run, report: [row()])], silent)

@@ -229,7 +229,7 @@ def train(
 
 
 def described(formats: Precision | None) -> dict[str, Any]:
-    """Return a description of a precision, for the details that are stored with a measurement.
+    """Return a description of a precision, as rows state it.
 
     Args:
         formats: fixed-point formats; None for floats.

@@ -68,10 +68,10 @@ def _storage_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCas
 def _stating_capacity(
     workload: Workload, small: Workload, made: Iterable[PrimitiveCase]
 ) -> Iterator[PrimitiveCase]:
-    """Yield the cases of a workload with a smaller replay, with its capacity in the details of their rows."""
+    """Yield the cases of a workload with a smaller replay, with its capacity in their rows."""
     cut = small.replay.capacity < workload.replay.capacity
-    details = {"replay_capacity": small.replay.capacity} if cut else {}
-    return (replace(one, details={**one.details, **details}) for one in made)
+    columns = {"replay_capacity": small.replay.capacity} if cut else {}
+    return (replace(one, columns={**one.columns, **columns}) for one in made)
 
 
 def all_cases(

@@ -13,7 +13,7 @@ from placerl.harness.pieces.learners import (
     check_step,
     infer_case,
     learner_targets,
-    state_details,
+    state_columns,
     step_case,
 )
 from placerl.harness.pieces.work import infer_work, step_work
@@ -89,5 +89,5 @@ def _streamed_case(workload: Workload, batch_size: int, target: Target, streams:
             call=lambda made, batch: made.step(batch),
             close=StreamedLearner.close,
         ),
-        details=state_details(target, TRAINED),
+        columns=state_columns(target, TRAINED),
     )

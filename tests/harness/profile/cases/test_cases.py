@@ -195,11 +195,11 @@ def test_a_replay_that_the_memory_does_not_hold_is_cut_and_the_rows_say_so(
     assert row_bytes == 2 * 4 * 4 + 8 + 4 + 1
     allow(monkeypatch, AT_ONCE * 3000 * row_bytes)
     assert fitted(small) is small
-    assert not any("replay_capacity" in one.details for one in cases.all_cases(small, 32))
+    assert not any("replay_capacity" in one.columns for one in cases.all_cases(small, 32))
     allow(monkeypatch, AT_ONCE * 3000 * row_bytes - AT_ONCE)
     cut = fitted(small).replay.capacity
     assert cut == 2**17 // row_bytes < 3000, "the largest power of two of bytes"
-    told = {one.primitive: one.details.get("replay_capacity") for one in cases.all_cases(small, 32)}
+    told = {one.primitive: one.columns.get("replay_capacity") for one in cases.all_cases(small, 32)}
     assert {told[name] for name in ("storage.gather", "storage.insert", "round.sample")} == {cut}
     assert {told[name] for name in ("sum_tree.sample", "learner.step")} == {None}, "they hold no transitions"
 

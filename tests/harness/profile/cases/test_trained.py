@@ -98,8 +98,8 @@ def test_a_learner_that_narrows_does_so_by_its_own_steps_from_it(
 
 def test_cases_say_from_which_state_they_are_timed(small: Workload) -> None:
     made = {one.primitive: one for one in learner_cases(small, 8) if one.target == NATIVE}
-    assert made["learner.step"].details == {"state": "trained"}
-    assert made["fresh_learner.step"].details == {"state": "fresh"}
+    assert made["learner.step"].columns == {"state": "trained"}
+    assert made["fresh_learner.step"].columns == {"state": "fresh"}
     begun = trained.profiled_start(small)
     assert made["learner.step"].case.setup().gradient_steps == begun.steps
     assert made["fresh_learner.step"].case.setup().gradient_steps == 0
