@@ -123,8 +123,8 @@ def predicted_against_achieved(
 def heat_map(found: HeatMap) -> Markup:
     """Plot the training throughput of every mapping as a share of the best mapping's at each batch size.
 
-    A mapping says where learner, replay management and storage run. Marks show the mapping that the performance model
-    chose and the best one, throughputs that are too noisy, and those that are not measured.
+    Marks show the mapping that the performance model chose and the best one, throughputs that are too noisy, and those
+    that are not measured.
     """
     shape = len(found.mappings), len(found.batch_sizes)
     shares = np.full(shape, np.nan)

@@ -52,10 +52,9 @@ def percent_above(a: Number, b: Number, quantity: str) -> Number:
 def predictions(frame: pd.DataFrame) -> Iterator[PredictedThroughput]:
     """Yield every prediction of a training throughput, with the throughput that the same mapping achieved.
 
-    A mapping says where learner, replay management and storage run. A training with it counts only if it is as
-    predicted: in a validation (run to check predictions) with the same form of the training loop, or a training
-    without options. Several trainings, such as those with several seeds, are pooled. A validation's prediction and its
-    error are of the training's own rounds (`evidence.error_of`).
+    A training counts only if it is as predicted: in a validation (run to check predictions) with the same form
+    of the training loop, or a training without options. Several trainings, such as those with several seeds, are
+    pooled. A validation's prediction and its error are of the training's own rounds (`evidence.error_of`).
     """
     yield from _predictions(frame, Suite.RUN, Suite.PREDICTION, "gradient_steps_per_s")
     yield from _predictions(frame, Suite.VALIDATION, Suite.VALIDATION, "predicted_gradient_steps_per_s")
@@ -76,11 +75,11 @@ def _learners_in_fixed_point(frame: pd.DataFrame, named: Callable[[Any], str]) -
 def heat_maps(found: Iterable[PredictedThroughput]) -> Iterator[HeatMap]:
     """Yield the heat maps of training throughput by mapping and batch size.
 
-    A mapping says where learner, replay management and storage run. Each workload for which several mappings were run
-    has one map of the measured ones, and one that adds the simulated ones. If mappings were run with several forms of
-    the training loop, the form that the default performance model describes is shown. Validations (run to check
-    predictions) and separate trainings are never combined in one map; trainings are shown only if the validations
-    give no map. Learners in fixed point, whose validations are apart, are in none.
+    Each workload for which several mappings were run has one map of the measured ones, and one that adds the simulated
+    ones. If mappings were run with several forms of the training loop, the form that the default performance model
+    describes is shown. Validations (run to check predictions) and separate trainings are never combined in one map;
+    trainings are shown only if the validations give no map. Learners in fixed point, whose validations are apart, are
+    in none.
     """
     default_loop = str(VALIDATED[DEFAULT_STRATEGY].loop)
     by_workload: dict[str, list[PredictedThroughput]] = {}
@@ -216,7 +215,7 @@ def _achieved(rows: Sequence[Any]) -> tuple[Number | None, str]:
 def choices(frame: pd.DataFrame) -> Iterator[Choice]:
     """Yield the mapping that each performance model (strategy) chose, with the throughput that the choice lost.
 
-    A mapping says where learner, replay management and storage run. The mappings were run to check the choice.
+    The mappings were run to check the choice.
     """
     for row in records(select(frame, suite=Suite.VALIDATION, quantity="regret")):
         best = str(row.best)

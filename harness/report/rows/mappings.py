@@ -57,8 +57,6 @@ class PredictedThroughput:
 class HeatMap:
     """The training throughput of every mapping on one workload over batch sizes (MAP Fig. 13, PRL Fig. 8).
 
-    A mapping says where learner, replay management and storage run, such as "torch-native-cpu".
-
     Attributes:
         workload: name of the workload.
         devices: devices from which mappings are built: "here" (all of them measured), or "here and simulated".
@@ -106,8 +104,7 @@ class HeatMap:
 class Choice:
     """The mapping that a performance model (strategy) chose, and how much throughput the choice lost.
 
-    A mapping says where learner, replay management and storage run, such as "torch-native-cpu". The mappings were
-    run, so that the best one is known.
+    The mappings were run, so that the best one is known.
 
     Attributes:
         strategy: the performance model that chose.
