@@ -11,7 +11,7 @@ from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.prl import section_3_3
-from tests.harness.old_form import details_of, row_of
+from tests.harness.old_form import row_of
 from tests.harness.papers.rows import frame_of
 
 
@@ -76,10 +76,10 @@ def test_modelled_gains_neither_reproduce_nor_refute(other: str, outcome: Outcom
 @pytest.mark.slow
 def test_each_part_is_switched_off_in_the_same_rounds() -> None:
     rows = section_3_3.measure(workloads.load("cartpole-dqn"), 32, 0.0, lambda *_: None, rounds=15)
-    assert [details_of(row)["part"] for row in rows] == [*section_3_3.OFF, section_3_3.STREAMED]
-    for row in rows:
-        assert details_of(row)["rounds"] >= 15
+    stated = [section_3_3.EXPERIMENT.read(row.parameters) for row in rows]
+    assert [one.part for one in stated] == [*section_3_3.OFF, section_3_3.STREAMED]
+    for row, one in zip(rows, stated, strict=True):
+        assert one.rounds >= 15
         assert row.low <= row.value <= row.high
-        hidden_s = details_of(row)["hidden_s"]
-        assert (hidden_s is None) == (details_of(row)["part"] == section_3_3.STREAMED)
-        assert hidden_s is None or 0 < hidden_s < max(details_of(row)["seconds_with"])
+        assert (one.hidden_s is None) == (one.part == section_3_3.STREAMED)
+        assert one.hidden_s is None or 0 < one.hidden_s < max(one.seconds_with)
