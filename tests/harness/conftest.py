@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from markupsafe import Markup
 
 from placerl.harness.profile.cases import trained
 
@@ -15,3 +16,12 @@ def _short_training_before_a_profile() -> Iterator[None]:
     patch.setattr(trained, "FILL", 300)
     yield
     patch.undo()
+
+
+@pytest.fixture
+def plots_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves a report's plots empty: drawing them takes most of its time, and the test reads the rest."""
+    from placerl.harness.report import plots, roofline_plot
+
+    for module in (plots, roofline_plot):
+        monkeypatch.setattr(module, "svg", lambda figure, name, description: Markup('<svg role="img"></svg>'))

@@ -18,6 +18,7 @@ def test_a_folder_where_the_store_should_be_is_named_as_such(placerl: Placerl, t
     refused(placerl("report", "--results", str(tmp_path)), "found something that is no file")
 
 
+@pytest.mark.usefixtures("plots_not_drawn")
 def test_a_report_as_json_has_every_verdict(placerl: Placerl, tmp_path: Path) -> None:
     with Store.open(tmp_path / "placerl.sqlite") as store:
         store.begin_run("quick", "r1", {"fingerprint": "f"})
@@ -29,6 +30,7 @@ def test_a_report_as_json_has_every_verdict(placerl: Placerl, tmp_path: Path) ->
     assert all(verdict["ours"] for verdict in answer["verdicts"] if verdict["verdict"] != "not run")
 
 
+@pytest.mark.usefixtures("plots_not_drawn")
 def test_a_report_says_how_many_timed_rows_are_too_noisy(placerl: Placerl, tmp_path: Path) -> None:
     with Store.open(tmp_path / "placerl.sqlite") as store:
         run = store.begin_run("quick", "r1", {"fingerprint": "f"})

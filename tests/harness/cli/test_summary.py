@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from placerl.harness.cli import summary
 from placerl.harness.papers import Outcome
 from placerl.harness.report import reading
 from tests.harness.cli.command_line import Placerl
 from tests.harness.report import sample
+
+pytestmark = pytest.mark.usefixtures("plots_not_drawn")
 
 MOST = 40
 

@@ -186,6 +186,7 @@ def test_portability_over_machines_counts_beyond_the_noise(
     assert number.low == pytest.approx(number.value * 0.99 / 1.01)
 
 
+@pytest.mark.usefixtures("plots_not_drawn")
 def test_its_page_shows_the_rows_of_both_machines(tmp_path: Path) -> None:
     merged(tmp_path / "two.sqlite", rates(100, 50), rates(400, 100))
     site.write(tmp_path / "two.sqlite", tmp_path / "report")
