@@ -12,7 +12,8 @@ from placerl.primitives.interrupts import whole_imports
 with whole_imports():
     import torch
 
-from placerl.primitives.algorithms import checks, ddpg, dqn, ppo, sac, td3
+from placerl.primitives import checks
+from placerl.primitives.algorithms import ddpg, dqn, ppo, sac, td3
 from placerl.primitives.algorithms.base import Algorithm, Batch, Column, Hyperparameters, StepResult
 from placerl.primitives.algorithms.networks import NetworkDescription
 

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from placerl.primitives.algorithms import base, checks, networks
+from placerl.primitives import checks
+from placerl.primitives.algorithms import base, networks
 from placerl.primitives.algorithms.networks import Array, Network, Parameters
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from placerl.primitives.algorithms import checks
+from placerl.primitives import checks
 from placerl.primitives.algorithms.networks import Array, Network, NetworkDescription, Parameters
 from placerl.primitives.algorithms.updates import PURE, Batch, Updates
 

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from placerl.primitives.algorithms import base, checks, networks, tree
+from placerl.primitives import checks
+from placerl.primitives.algorithms import base, networks, tree
 from placerl.primitives.algorithms.networks import Array, Network, Parameters
 from placerl.primitives.algorithms.updates import PURE
 

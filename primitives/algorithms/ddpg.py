@@ -31,7 +31,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from placerl.primitives.algorithms import base, checks, networks
+from placerl.primitives import checks
+from placerl.primitives.algorithms import base, networks
 from placerl.primitives.algorithms.actor_critic import ActorCritic, ActorCriticHyperparameters
 from placerl.primitives.algorithms.networks import Network, Parameters
 from placerl.primitives.algorithms.updates import AdamState, copy, initial_adam

@@ -30,7 +30,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from placerl.primitives.algorithms import base, checks, networks
+from placerl.primitives import checks
+from placerl.primitives.algorithms import base, networks
 from placerl.primitives.algorithms.networks import Array, Network, Parameters
 from placerl.primitives.algorithms.updates import AdamState, copy, initial_adam
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from placerl.primitives.algorithms import checks
+from placerl.primitives import checks
 
 Parameters = dict[str, Tensor]
 Array = TypeVar("Array", Tensor, np.ndarray)

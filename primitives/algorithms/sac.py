@@ -39,7 +39,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from placerl.primitives.algorithms import base, checks, networks
+from placerl.primitives import checks
+from placerl.primitives.algorithms import base, networks
 from placerl.primitives.algorithms.actor_critic import ActorCriticHyperparameters, TwinCritics
 from placerl.primitives.algorithms.networks import Array, Network, Parameters
 from placerl.primitives.algorithms.updates import AdamState, copy, initial_adam

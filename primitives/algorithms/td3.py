@@ -33,7 +33,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from placerl.primitives.algorithms import base, checks, networks
+from placerl.primitives import checks
+from placerl.primitives.algorithms import base, networks
 from placerl.primitives.algorithms.actor_critic import ActorCriticHyperparameters, TwinCritics
 from placerl.primitives.algorithms.networks import Parameters
 from placerl.primitives.algorithms.updates import AdamState, copy, initial_adam

@@ -5,7 +5,8 @@ from inspect import signature
 from typing import Any
 
 from placerl.primitives import backend as backends_of
-from placerl.primitives.algorithms import Algorithm, checks
+from placerl.primitives import checks
+from placerl.primitives.algorithms import Algorithm
 from placerl.primitives.backend import BackendStatus, BackendUnavailableError
 from placerl.primitives.graph.graph import Graph, UnsupportedOperationError
 from placerl.primitives.graph.trace import trace

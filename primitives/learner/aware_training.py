@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from placerl.primitives import backend as backends_of
-from placerl.primitives.algorithms import Algorithm, checks
+from placerl.primitives import checks
+from placerl.primitives.algorithms import Algorithm
 from placerl.primitives.graph.executable import Array, Executable
 from placerl.primitives.graph.graph import Graph
 from placerl.primitives.learner.acting import acting_by, acting_graph

@@ -1,6 +1,7 @@
 """The backend "reference": a learner that runs step graphs in NumPy, slow and simple."""
 
-from placerl.primitives.algorithms import Algorithm, checks
+from placerl.primitives import checks
+from placerl.primitives.algorithms import Algorithm
 from placerl.primitives.graph.interpreter import ReferenceExecutable
 from placerl.primitives.learner.base import Learner
 

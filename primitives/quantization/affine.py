@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from placerl.primitives.algorithms import checks
+from placerl.primitives import checks
 from placerl.primitives.quantization.fixed_point import MAXIMUM_BITS, Array, Q, Stored
 
 

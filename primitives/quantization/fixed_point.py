@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from placerl.primitives.algorithms import checks
+from placerl.primitives import checks
 
 Array = NDArray[Any]
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from placerl.primitives.algorithms import checks
+from placerl.primitives import checks
 from placerl.primitives.graph.graph import (
     ALIGNMENT_BYTES,
     ITEM_BYTES,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from placerl.primitives.algorithms import checks
+from placerl.primitives import checks
 from placerl.primitives.quantization.fixed_point import Q
 
 _WEIGHTS, _ACTIVATIONS, _GRADIENTS = Q(32, 26), Q(32, 16), Q(32, 24)
@@ -114,6 +114,7 @@ IN_FLOATS = (FLOAT_32, BFLOAT_16)
 """The names of the precisions that keep the state in float32."""
 NAMES = (FLOAT_32, FIXED_32, FIXED_16, DYNAMIC, BFLOAT_16)
 """The names that `by_name` takes."""
+OTHER_PRECISIONS = NAMES[1:]
 
 
 def by_name(name: str, delay: int | None = None) -> Precision | None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from placerl.primitives.algorithms import checks
+from placerl.primitives import checks
 from placerl.primitives.algorithms.ppo import PPO
 from placerl.primitives.graph.graph import Graph
 from placerl.primitives.graph.trace import trace

@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from placerl.primitives.algorithms import Algorithm, checks, tree
+from placerl.primitives import checks
+from placerl.primitives.algorithms import Algorithm, tree
 from placerl.primitives.algorithms.custom import CustomAlgorithm
 from placerl.primitives.algorithms.dqn import DQN
 from placerl.primitives.graph.graph import Graph

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from placerl.primitives.algorithms import Algorithm, checks
+from placerl.primitives import checks
+from placerl.primitives.algorithms import Algorithm
 from placerl.primitives.fpga.cycles.gemm import best_dataflow, core_cycles
 from placerl.primitives.fpga.devices import catalogue
 from placerl.primitives.fpga.gemm.plan import GemmShape

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 
-from placerl.primitives.algorithms import Algorithm, checks
+from placerl.primitives import checks
+from placerl.primitives.algorithms import Algorithm
 from placerl.primitives.graph.executable import Array
 from placerl.primitives.learner import finite
 from placerl.primitives.learner.base import StepOutcome

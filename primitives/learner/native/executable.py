@@ -18,7 +18,7 @@ results (`native/subnormals.hpp`). Integers inside element-wise programs are exa
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from placerl.primitives.algorithms import checks
+from placerl.primitives import checks
 from placerl.primitives.graph.executable import Array, copy_node, require_supported, with_dense_outputs
 from placerl.primitives.graph.graph import (
     ALIGNMENT_BYTES,

@@ -5,7 +5,8 @@ The module `executable` describes how it runs a gradient step, and `learner` how
 
 from collections.abc import Mapping
 
-from placerl.primitives.algorithms import Algorithm, checks
+from placerl.primitives import checks
+from placerl.primitives.algorithms import Algorithm
 from placerl.primitives.graph.executable import Executable
 from placerl.primitives.graph.graph import Graph
 from placerl.primitives.interrupts import whole_imports

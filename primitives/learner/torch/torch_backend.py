@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from placerl.primitives.algorithms import Algorithm, StepResult, checks, tree
+from placerl.primitives import checks
+from placerl.primitives.algorithms import Algorithm, StepResult, tree
 from placerl.primitives.learner.base import Learner, StepOutcome, checked_state
 from placerl.primitives.learner.torch.cuda_graph import CapturedStep
 from placerl.primitives.learner.torch.device_inputs import DeviceInputs
