@@ -17,6 +17,8 @@ from placerl.harness.core.suites import Suite
 STATUSES = ("ok", "too_noisy", "failed", "not_run")
 KINDS: "dict[str, type[Row]]" = {}
 """The declared kinds of rows, by the name of their table."""
+RUN_COLUMNS = ("run", "run_key", "tier", "revision", "fingerprint", "started_at", "cell", "finished_at")
+"""Columns that a frame of rows has beside theirs: of the run, and of its cell, the unit of work."""
 
 
 def _require(condition: bool, name: str, found: object, allowed: str) -> None:
@@ -113,6 +115,10 @@ class Row:
         super().__init_subclass__(**more)
         cls._who, cls._where = who or cls._who, where or cls._where
         if table:
+            if taken := set(RUN_COLUMNS) & set(cls.__annotations__):
+                raise TypeError(
+                    f"{cls.__name__}: found {sorted(taken)}; allowed: columns that a frame has not of the run"
+                )
             cls.table = table
             KINDS[table] = cls
 

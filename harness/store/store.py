@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from placerl.harness.core.errors import UserError
-from placerl.harness.core.row import KINDS, Row
+from placerl.harness.core.row import KINDS, RUN_COLUMNS, Row
 from placerl.harness.store import migration, tables
 from placerl.harness.store.draft import draft
 from placerl.harness.store.file import (
@@ -49,7 +49,6 @@ __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "Run", "RunRecord", "Store"]
 _IDENTITY = ("key", "tier", "revision", "fingerprint", "machine", "started_at")
 _RUN_VALUES = f"INTO run ({', '.join(_IDENTITY)}) VALUES (?, ?, ?, ?, ?, ?)"
 R = TypeVar("R", bound=Row)
-RUN_COLUMNS = ("run", "run_key", "tier", "revision", "fingerprint", "started_at", "cell", "finished_at")
 
 
 def _now() -> str:

@@ -63,7 +63,7 @@ class LearnerResult(BenchResult, table="learner_result"):
     """The time of a gradient step, or of an update of many, of one learner, the side.
 
     Attributes:
-        cell: the configuration.
+        configuration: name of the workload with its settings, and what is timed.
         cell_threads: threads of PyTorch, the native learner and the other systems; the side itself may have one.
         gradient_steps_per_call, flops_per_call: gradient steps of a timed call, and arithmetic of its products.
         settings: fields of the workload that are changed.
@@ -75,7 +75,7 @@ class LearnerResult(BenchResult, table="learner_result"):
         verdicts: how the native learner compares with others.
     """
 
-    cell: str = ""
+    configuration: str = ""
     cell_threads: int = 1
     gradient_steps_per_call: int | None = None
     flops_per_call: float | None = None
@@ -123,7 +123,7 @@ class Result:
         by_name = {cell.name: cell for cell in cells}
         groups: dict[tuple[str, int], dict[str, LearnerResult]] = {}
         for row in rows:
-            groups.setdefault((row.cell, row.cell_threads), {})[row.backend] = row
+            groups.setdefault((row.configuration, row.cell_threads), {})[row.backend] = row
         return (cls(by_name[name], found) for (name, _), found in groups.items())
 
     @property
@@ -233,7 +233,7 @@ def rows_of(
             device="cpu",
             batch_size=cell.batch_size,
             threads=own_threads,
-            cell=cell.name,
+            configuration=cell.name,
             cell_threads=threads,
             gradient_steps_per_call=cell.steps,
             flops_per_call=cell.flops,

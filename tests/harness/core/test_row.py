@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import dataclass
 
 import pytest
 
@@ -91,3 +92,11 @@ def test_wrong_types_are_refused(change):
 def test_a_reason_holds_nothing_that_a_terminal_obeys():
     failed = PieceTime(**GOOD | {"status": "failed", "value": None, "reason": "a\x1b[2Jb\n\tc\x07"})
     assert failed.reason == "a [2Jb\n\tc "
+
+
+def test_a_kind_may_not_name_a_column_as_a_frame_names_the_run_s() -> None:
+    with pytest.raises(TypeError, match=r"Twice: found \['cell'\]"):
+
+        @dataclass(frozen=True, kw_only=True)
+        class Twice(Row, table="twice"):
+            cell: str = ""
