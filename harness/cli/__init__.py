@@ -16,7 +16,6 @@ from placerl.harness.cli.app import app as _app
 from placerl.harness.core import interrupts
 from placerl.harness.core.errors import NotRunError, UserError
 from placerl.harness.core.interrupts import INTERRUPTED
-from placerl.primitives.fpga.cycles.timed_block import MissingCyclesError
 
 
 def run_app() -> None:
@@ -40,6 +39,8 @@ def run_app() -> None:
         if isinstance(error, NotRunError):
             typer.echo(f"placerl: not run: {str(error).removeprefix('not run: ')}", err=True)
             sys.exit(1)
+        from placerl.primitives.fpga.cycles.timed_block import MissingCyclesError
+
         if isinstance(error, MissingCyclesError):
             typer.echo(f"placerl: {error}", err=True)
             sys.exit(2)

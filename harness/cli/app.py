@@ -1,6 +1,8 @@
 """The Typer application of `placerl`: the files of the commands register their commands with it."""
 
+import ast
 import importlib
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import metadata
 from math import isfinite
@@ -8,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_group
 
@@ -32,6 +34,14 @@ def named_by_file(folder: Path, suffix: str) -> list[str]:
 def commands() -> list[str]:
     """Return the sorted names of all commands, which are those of the files `NAME_command.py`."""
     return named_by_file(FOLDER, _SUFFIX)
+
+
+def docstring(path: Path, is_command: Callable[[ast.FunctionDef], bool]) -> str:
+    """Return the docstring of the first function of a file that `is_command`, without importing the file."""
+    functions = (
+        one for one in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(one, ast.FunctionDef)
+    )
+    return next((ast.get_docstring(one) or "" for one in functions if is_command(one)), "")
 
 
 class OneLineErrors(TyperGroup):
@@ -103,8 +113,17 @@ def _allowed(message: str) -> str:
     return rule.partition(" is not one of ")[2].rstrip(".") or rule
 
 
+def _registered(function: ast.FunctionDef) -> bool:
+    """Return whether a function is decorated with `app.command(...)`, or with the `callback(...)` of a group."""
+    calls = (one.func for one in function.decorator_list if isinstance(one, ast.Call))
+    return any(isinstance(one, ast.Attribute) and one.attr in ("command", "callback") for one in calls)
+
+
 class Commands(OneLineErrors):
-    """The group of all commands; it imports a command's file only when the command is called."""
+    """The group of all commands; it imports a command's file only when the command is called or asked for its help.
+
+    To list the commands, it reads their docstrings from the files: importing all of them takes seconds.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args:  # which shows the help
@@ -117,20 +136,30 @@ class Commands(OneLineErrors):
     def list_commands(self, ctx: Any) -> list[str]:
         return commands()
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in commands():
+            self.load(args[0])
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in commands():
             found = f"no such command {cmd_name!r}"
             allowed = "what `placerl --help` lists"
             raise UserError("command line", "placerl", found, allowed, name=cmd_name, names=commands())
+        loaded = get_group(app).commands.get(cmd_name)
+        path = FOLDER / f"{cmd_name.replace('-', '_')}{_SUFFIX}.py"
+        return loaded or TyperCommand(cmd_name, help=docstring(path, _registered))
+
+    def load(self, name: str) -> None:
+        """Import the file of a command, which registers the command."""
         try:
-            importlib.import_module(f"placerl.harness.cli.{cmd_name.replace('-', '_')}{_SUFFIX}")
+            importlib.import_module(f"placerl.harness.cli.{name.replace('-', '_')}{_SUFFIX}")
         except ModuleNotFoundError as error:
             if (error.name or "placerl").partition(".")[0] == "placerl":
                 raise
             allowed = "pip install 'placerl[harness]'"
             raise UserError("this machine", error.name, "nothing: it is not installed", allowed) from error
         interrupts.begun()
-        return get_group(app).commands[cmd_name]
 
 
 app = typer.Typer(

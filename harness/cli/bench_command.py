@@ -5,7 +5,6 @@ command, and which returns what is measured (`harness.cli.bench.command.Bench`).
 function `main` instead, which is the command.
 """
 
-import ast
 import importlib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command as command_of
 
-from placerl.harness.cli.app import OneLineErrors, app, named_by_file
+from placerl.harness.cli.app import OneLineErrors, app, docstring, named_by_file
 from placerl.harness.cli.bench.command import as_command
 from placerl.harness.core.errors import UserError
 
@@ -36,10 +35,7 @@ def names() -> list[str]:
 
 def summary(name: str) -> str:
     """Return the first line of the docstring of a benchmark's function, without importing it."""
-    for node in ast.parse(_path(name).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef) and node.name in ("bench", "main"):
-            return (ast.get_docstring(node) or "").partition("\n")[0]
-    return ""
+    return docstring(_path(name), lambda function: function.name in ("bench", "main")).partition("\n")[0]
 
 
 class Benchmarks(OneLineErrors):

@@ -1,7 +1,7 @@
 """The command `placerl calibrate`, which checks how far measurements of this machine can be trusted."""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -9,8 +9,10 @@ from rich.table import Table
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import JsonOption, TierOption, out, print_json
 from placerl.harness.core.progress import bar
-from placerl.harness.plan import calibration, tiers
-from placerl.harness.plan.calibration import CalibrationFinding
+from placerl.harness.plan import tiers
+
+if TYPE_CHECKING:
+    from placerl.harness.plan.calibration import CalibrationFinding
 
 
 @app.command(epilog="Example: `placerl calibrate --repeats 50 --no-tables`")
@@ -26,6 +28,8 @@ def calibrate(
     Takes about eight minutes on two quiet cores, four without the tables. It takes longer if other work shares
     the cores, because comparisons then run up to five times their rounds. Exit status 1 if a goal is missed.
     """
+    from placerl.harness.plan import calibration
+
     tier = tiers.tier(tier_name)
     with bar("calibrate") as report:
         found = calibration.run(tier, repeats, tries, report, tables=tables)
@@ -37,7 +41,7 @@ def calibrate(
         raise typer.Exit(1)
 
 
-def table(found: list[CalibrationFinding]) -> Table:
+def table(found: "list[CalibrationFinding]") -> Table:
     """Return a table of the calibration's findings: each share with its interval, and whether its goal is met."""
     made = Table("what", "found", "share", "95% interval", "goal", "", title="Calibration; measured")
     for one in found:

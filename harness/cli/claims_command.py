@@ -1,7 +1,7 @@
 """The command `placerl claims`, which lists the papers' statements with the verdicts on them."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -9,9 +9,11 @@ from rich.table import Table
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import JsonOption, ResultsOption, out, print_json
 from placerl.harness.core.errors import UserError
-from placerl.harness.papers import Outcome, Verdict, claims
-from placerl.harness.plan.predicting import RESULTS, store_path
-from placerl.harness.report.reading import read
+from placerl.harness.core.outcome import Outcome
+from placerl.harness.core.revision import RESULTS, store_path
+
+if TYPE_CHECKING:
+    from placerl.harness.papers import Verdict
 
 _MOST_VALUES = 4
 """Numbers of one claim that the table shows; a terminal is narrow, and the report shows all."""
@@ -37,6 +39,9 @@ def claims_command(
     as_json: JsonOption = False,
 ) -> None:
     """List the papers' statements with the published numbers, those of the store's last run, and the verdicts."""
+    from placerl.harness.papers import claims
+    from placerl.harness.report.reading import read
+
     asked = [_outcome(name) for name in verdict or ()]
     keys = {claim.key for claim in claims(only)}
     found = [
@@ -56,7 +61,7 @@ def _outcome(name: str) -> Outcome:
     return Outcome(name)
 
 
-def _table(found: Sequence[Verdict]) -> Table:
+def _table(found: "Sequence[Verdict]") -> Table:
     table = Table(title="1 claim" if len(found) == 1 else f"{len(found)} claims")
     for column in ("claim", "statement", "published", "ours", "verdict", "provenance"):
         table.add_column(column)

@@ -15,10 +15,9 @@ from placerl.harness import workloads
 from placerl.harness.compare import registry
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.row import Row
-from placerl.harness.plan.predicting import OTHER_PRECISIONS
 from placerl.harness.plan.tiers import TIERS
-from placerl.harness.profile import simulated as simulated_profile
-from placerl.primitives.quantization.precision import FLOAT_32
+from placerl.harness.profile.simulated_devices import DEVICES
+from placerl.primitives.quantization.precision import FLOAT_32, OTHER_PRECISIONS
 
 # Tables written to a file or a pipe are not cut to an 80-column terminal. Markup is off: `native[fixed32]` is a
 # target, not a style.
@@ -43,7 +42,7 @@ TierOption = Annotated[
 ]
 DeviceOption = Annotated[
     str | None,
-    typer.Option("--device", help=f"A simulated device: {', '.join(simulated_profile.DEVICES)}."),
+    typer.Option("--device", help=f"A simulated device: {', '.join(DEVICES)}."),
 ]
 PrecisionOption = Annotated[
     list[str] | None,

@@ -22,14 +22,11 @@ from placerl.harness.compare import registry
 from placerl.harness.compare.parts import judged_parts
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import bar
+from placerl.harness.core.revision import RESULTS
 from placerl.harness.core.row import Row
 from placerl.harness.loop.schedule import is_on_policy
 from placerl.harness.mapping import Mapping
-from placerl.harness.plan import plan, tiers
-from placerl.harness.plan.predicting import RESULTS, begin, loaded, predicted
-from placerl.harness.runtime import mapped_parts
-from placerl.harness.runtime.resolve import check_envpool
-from placerl.harness.runtime.time_provenance import is_simulated
+from placerl.harness.plan import tiers
 from placerl.harness.store.peak_memory import recorded
 from placerl.harness.store.rows import ComparisonResult
 from placerl.harness.workloads import Workload
@@ -131,6 +128,11 @@ def compare(  # noqa: PLR0913 (a command: its options)
     as_json: JsonOption = False,
 ) -> None:
     """Train a workload here and in other libraries in interleaved rounds, and print the ratio of their throughput."""
+    from placerl.harness.plan import plan
+    from placerl.harness.plan.predicting import begin, loaded, predicted
+    from placerl.harness.runtime import mapped_parts
+    from placerl.harness.runtime.time_provenance import is_simulated
+
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     names = named_baselines(named)
     ours = None if mapping is None else Mapping.parse(mapping)
@@ -178,6 +180,8 @@ def _check(item: Workload, alone: bool, envpool: bool) -> None:
     if alone and envpool:
         raise UserError("command line", "--envpool", "--alone too", "one of them: there is no environment")
     if envpool:
+        from placerl.harness.runtime.resolve import check_envpool
+
         check_envpool(item)
 
 

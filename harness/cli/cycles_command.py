@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -11,11 +11,12 @@ from placerl.harness.cli.app import app
 from placerl.harness.cli.common import JsonOption, TierOption, out, print_json
 from placerl.harness.core.errors import NotRunError
 from placerl.harness.core.progress import bar
-from placerl.harness.plan import cycles, tiers
-from placerl.harness.plan.cycles import DesignNeed, Difference
-from placerl.primitives.fpga.cycles import timed_block
+from placerl.harness.plan import tiers
 from placerl.primitives.fpga.cycles.table import committed
 from placerl.primitives.fpga.export import toolchain
+
+if TYPE_CHECKING:
+    from placerl.harness.plan.cycles import DesignNeed
 
 
 @app.command(
@@ -37,6 +38,9 @@ def cycles_command(
     as_json: JsonOption = False,
 ) -> None:
     """Simulate the clock cycles that the table lacks for a tier and those before it, or check what it has."""
+    from placerl.harness.plan import cycles
+    from placerl.primitives.fpga.cycles import timed_block
+
     if reason := timed_block.unavailable_reason():
         raise NotRunError(f"needs {reason}")
     if check:
@@ -75,7 +79,7 @@ def cycles_command(
         typer.echo(f"{said}the table has all of them now, after {simulated_s:,.0f} s.")
 
 
-def _listed(need: DesignNeed) -> dict[str, Any]:
+def _listed(need: "DesignNeed") -> dict[str, Any]:
     known = need.name in committed().designs
     state = "missing" if not known else "incomplete" if need.is_current else "stale"
     return {"design": need.name, "state": state, "needed": len(need.sizes), "missing": len(need.missing)}
@@ -98,9 +102,11 @@ def _need_tools() -> None:
 
 
 def _check(count: int, seed: int, as_json: bool) -> None:
+    from placerl.harness.plan import cycles
+
     _need_tools()
     with bar("check") as report:
-        found: list[Difference] = cycles.check(committed(), count, seed, report)
+        found = cycles.check(committed(), count, seed, report)
     if as_json:
         print_json({"checked": count, "different": [asdict(one) for one in found]})
     else:

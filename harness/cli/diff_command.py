@@ -11,9 +11,8 @@ from rich.table import Table
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import JsonOption, out, print_json
 from placerl.harness.core.errors import UserError
+from placerl.harness.core.revision import store_path
 from placerl.harness.core.row import Row
-from placerl.harness.plan.predicting import store_path
-from placerl.harness.report.reference import last_attempts, runs_with_results
 from placerl.harness.store.diff import Difference, diff
 from placerl.harness.store.store import RunRecord, Store
 
@@ -46,6 +45,8 @@ def diff_command(
 
 def _read(text: str) -> tuple[RunRecord, Sequence[Row]]:
     """Return the run that the text names, with its measurements; for a cell measured again, only the last."""
+    from placerl.harness.report.reference import last_attempts, runs_with_results
+
     name, mark, number = text.rpartition("#")
     path = Path(name if mark else text)
     with Store.open(store_path(path) if path.is_dir() else path, read_only=True) as store:

@@ -7,12 +7,11 @@ import typer
 from placerl.harness import workloads
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import JsonOption, ResultsOption, TierOption, named_baselines, out, print_json
-from placerl.harness.compare import learning
 from placerl.harness.core.progress import bar
+from placerl.harness.core.revision import RESULTS
 from placerl.harness.mapping import Mapping
-from placerl.harness.plan import plan, tiers
-from placerl.harness.plan.predicting import RESULTS, begin
-from placerl.harness.runtime import mapped_parts
+from placerl.harness.mapping.target import NATIVE_MAPPING
+from placerl.harness.plan import tiers
 from placerl.harness.store.peak_memory import recorded
 
 
@@ -20,13 +19,16 @@ from placerl.harness.store.peak_memory import recorded
 def learn(
     tier_name: TierOption = "quick",
     named: Annotated[str, typer.Option("--baselines", help="Names joined by commas, or `all`.")] = "sb3",
-    mapping: Annotated[
-        str, typer.Option("--mapping", help="Learner-RMM-Storage.")
-    ] = learning.DEFAULT_MAPPING,
+    mapping: Annotated[str, typer.Option("--mapping", help="Learner-RMM-Storage.")] = NATIVE_MAPPING,
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
     """Train each algorithm here and in other libraries, and print its returns: at the end of training, and the best."""
+    from placerl.harness.compare import learning
+    from placerl.harness.plan import plan
+    from placerl.harness.plan.predicting import begin
+    from placerl.harness.runtime import mapped_parts
+
     tier, under = tiers.tier(tier_name), Mapping.parse(mapping)
     cells = learning.plan(tier.name, [learning.OURS, *named_baselines(named, training=True)], under)
     mapped_parts.check(workloads.load("cartpole-dqn"), under)

@@ -18,9 +18,8 @@ from placerl.harness.cli.common import (
     out,
     print_json,
 )
-from placerl.harness.mapping import absent_platforms
-from placerl.harness.mapping.answer import answer
-from placerl.harness.plan.predicting import RESULTS, predictions
+from placerl.harness.core.revision import RESULTS
+from placerl.harness.mapping.roofline import platforms as modelled_platforms
 from placerl.harness.store.rows import PieceTime, PredictedRate
 
 
@@ -32,8 +31,8 @@ def map_command(
         str,
         typer.Option(
             "--platform",
-            help=f"Of {', '.join(absent_platforms.platforms())}, or a path that ends in .toml. "
-            "What is not this machine is modelled from published numbers.",
+            help=f"Of {', '.join(modelled_platforms())}, or a path that ends in .toml. What is not this machine is "
+            "modelled from published numbers.",
         ),
     ] = platforms.THIS_MACHINE,
     device: DeviceOption = None,
@@ -43,6 +42,10 @@ def map_command(
     as_json: JsonOption = False,
 ) -> None:
     """Choose the devices that run learner, replay management and storage, and predict the training's throughput."""
+    from placerl.harness.mapping import absent_platforms
+    from placerl.harness.mapping.answer import answer
+    from placerl.harness.plan.predicting import predictions
+
     made = predictions(
         name,
         batch_size,

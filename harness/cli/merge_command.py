@@ -8,9 +8,8 @@ import typer
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import ResultsOption
 from placerl.harness.core.errors import UserError
-from placerl.harness.plan.predicting import RESULTS, store_path
+from placerl.harness.core.revision import RESULTS, store_path
 from placerl.harness.store.store import Store
-from placerl.harness.validate.portability import over_platforms
 
 
 @app.command(epilog="Example: `placerl merge laptop/results gpu-server/results --results merged`")
@@ -19,6 +18,8 @@ def merge(
     results: ResultsOption = RESULTS,
 ) -> None:
     """Copy the runs of other stores, such as those of other machines, into one store; its own runs are unchanged."""
+    from placerl.harness.validate.portability import over_platforms
+
     target = store_path(results)
     paths = [store_path(source) if source.is_dir() else source for source in sources]
     for path in paths:

@@ -26,7 +26,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def sections() -> Iterator[str]:
     """Yield a section in Markdown for each command of `placerl`, and for the commands of its groups."""
-    root = get_group(app)
+    root: Any = get_group(app)
+    for name in root.list_commands(None):
+        root.load(name)
     yield from _subcommands(root, root.make_context("placerl", ["--"], resilient_parsing=True), depth=2)
 
 

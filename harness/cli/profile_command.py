@@ -17,9 +17,8 @@ from placerl.harness.cli.common import (
     out,
     print_rows,
 )
+from placerl.harness.core.revision import RESULTS
 from placerl.harness.plan import tiers
-from placerl.harness.plan.predicting import RESULTS, asked_precisions, begin, loaded, profiled, simulated
-from placerl.harness.profile import simulated as simulated_profile
 from placerl.harness.store.rows import PieceTime
 
 
@@ -34,9 +33,12 @@ def profile(
     as_json: JsonOption = False,
 ) -> None:
     """Time every primitive of a workload on every backend that runs here, or count its cycles on a simulated device."""
+    from placerl.harness.plan.predicting import asked_precisions, begin, loaded, profiled, simulated
+    from placerl.harness.profile.simulated import checked_device
+
     precisions = asked_precisions(precision, device)
     if device is not None:
-        simulated_profile.checked_device(device)
+        checked_device(device)
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     size = item.training.batch_size
     run = begin(results, tier)

@@ -7,8 +7,7 @@ import typer
 
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import JsonOption, ResultsOption
-from placerl.harness.cli.summary import write_report
-from placerl.harness.plan.predicting import RESULTS
+from placerl.harness.core.revision import RESULTS
 
 CompareOption = Annotated[
     Path | None,
@@ -24,4 +23,6 @@ def report(
     results: ResultsOption = RESULTS, compare: CompareOption = None, as_json: JsonOption = False
 ) -> None:
     """Write the report of the stored results, without measuring anything."""
+    from placerl.harness.cli.summary import write_report
+
     write_report(results, as_json, compare)

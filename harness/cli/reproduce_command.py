@@ -3,12 +3,11 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from placerl.harness import papers
 from placerl.harness.cli import plan_table
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import (
@@ -20,26 +19,19 @@ from placerl.harness.cli.common import (
     out,
     print_json,
 )
-from placerl.harness.cli.summary import write_report
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import bar
-from placerl.harness.core.revision import revision
-from placerl.harness.papers import Claim
-from placerl.harness.plan import plan, tiers
-from placerl.harness.plan.predicting import RESULTS, begin, store_path
+from placerl.harness.core.revision import RESULTS, revision, store_path
+from placerl.harness.plan import tiers
 from placerl.harness.plan.tiers import Tier
 from placerl.harness.platforms import this_machine
 from placerl.harness.platforms.this_machine import Machine
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.peak_memory import recorded
 from placerl.harness.store.store import Run, Store
-from placerl.primitives.fpga.cycles.blocks import changed_designs
-from placerl.primitives.fpga.cycles.timed_block import (
-    SIMULATE_VARIABLE,
-    WAY_OUT,
-    simulating,
-    unavailable_reason,
-)
+
+if TYPE_CHECKING:
+    from placerl.harness.papers import Claim
 
 
 @app.command(name="reproduce", epilog="Example: `placerl reproduce --tier quick`")
@@ -72,6 +64,11 @@ def reproduce_command(
     as_json: JsonOption = False,
 ) -> None:
     """Measure, map, train and compare every workload of a tier, write the report, and print what was found."""
+    from placerl.harness import papers
+    from placerl.harness.cli.summary import write_report
+    from placerl.harness.plan import plan
+    from placerl.primitives.fpga.cycles.timed_block import SIMULATE_VARIABLE
+
     tier = tiers.tier(tier_name)
     if simulate:
         if ray:
@@ -98,6 +95,9 @@ def reproduce_command(
 
 def _warn_of_changed_designs() -> None:
     """Say in one line which designs have changed since the table of cycles was written, if any have."""
+    from placerl.primitives.fpga.cycles.blocks import changed_designs
+    from placerl.primitives.fpga.cycles.timed_block import WAY_OUT, simulating, unavailable_reason
+
     if unavailable_reason() or simulating():
         return
     if changed := changed_designs():
@@ -107,8 +107,10 @@ def _warn_of_changed_designs() -> None:
         typer.echo(f"{said}; {WAY_OUT}.", err=True)
 
 
-def _say_nothing_is_measured(tier: Tier, only: str, chosen: Sequence[Claim]) -> None:
+def _say_nothing_is_measured(tier: Tier, only: str, chosen: "Sequence[Claim]") -> None:
     """Say that nothing is measured, and which tier or command measures something."""
+    from placerl.harness.plan import plan
+
     typer.echo(f"Tier {tier.name} measures nothing for {only}.", err=True)
     for claim in chosen:
         larger = plan.tier_for(claim, tier.name)
@@ -162,6 +164,9 @@ def _print_plan(console: Console, tier: Tier, cells: list[Cell], done: set[str],
 
 def _here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
     """Measure on this machine; returns the keys of the failed cells."""
+    from placerl.harness.plan import plan
+    from placerl.harness.plan.predicting import begin
+
     opened = begin(results, tier, fresh)
     done = {cell.key for cell in cells if not cell.due(opened)}
     _print_plan(Console(stderr=True), tier, cells, done, Machine(**opened.record.machine))

@@ -21,21 +21,19 @@ from placerl.harness.cli.common import (
 from placerl.harness.cli.schedule_options import with_schedule
 from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.core.progress import bar
+from placerl.harness.core.revision import RESULTS
 from placerl.harness.core.row import Interrupted, Row
 from placerl.harness.loop.schedule import Schedule
-from placerl.harness.mapping import Loop, Mapping, predict
+from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.mapping.metrics import experiences_per_s
-from placerl.harness.plan import plan, tiers
-from placerl.harness.plan.predicting import RESULTS, begin, loaded, predicted
-from placerl.harness.runtime.evaluation import EPISODES
-from placerl.harness.runtime.measured_run import Extent
-from placerl.harness.runtime.resolve import check_unmapped, resolve
+from placerl.harness.plan import tiers
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.peak_memory import recorded
 from placerl.harness.store.rows import TrainingResult
 
 if TYPE_CHECKING:
     from placerl.harness.cluster.run import Asked
+    from placerl.harness.runtime.measured_run import Extent
 
 STRETCHES = 10
 """Number of equal parts of a run whose rates are printed, since a rate may change as training goes on."""
@@ -125,6 +123,11 @@ def run(  # noqa: PLR0913 (a command: its options)
     thread or process of the training fails, what was measured until then is stored, and the exit status is 1; likewise
     after Ctrl-C, with exit status 130.
     """
+    from placerl.harness.mapping import predict
+    from placerl.harness.plan import plan
+    from placerl.harness.plan.predicting import begin, loaded, predicted
+    from placerl.harness.runtime.resolve import check_unmapped, resolve
+
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     size = item.training.batch_size
     extent = _extent(seconds, steps)
@@ -193,6 +196,8 @@ def _show_rates(rows: Sequence[Row]) -> None:
 
 def _show_learnt(rows: Sequence[Row], threshold: float | None) -> None:
     """Print what the agent has learnt: the return at the end, the best, and when it reached the task's threshold."""
+    from placerl.harness.runtime.evaluation import EPISODES
+
     by_quantity = {row.quantity: row for row in rows}
     lines = []
     if row := by_quantity.get("evaluation_return"):
@@ -214,8 +219,10 @@ def _show_learnt(rows: Sequence[Row], threshold: float | None) -> None:
         out.print(line, soft_wrap=True)
 
 
-def _extent(seconds: float | None, steps: int | None) -> Extent:
+def _extent(seconds: float | None, steps: int | None) -> "Extent":
     """Return the length of the run; UserError if both are given, because one would be ignored."""
+    from placerl.harness.runtime.measured_run import Extent
+
     if seconds is not None and steps is not None:
         raise UserError("command line", "--seconds", f"{seconds:g} and --steps {steps}", "one of them")
     return Extent(steps=steps) if seconds is None else Extent(seconds, steps)

@@ -10,10 +10,10 @@ from rich.table import Table
 
 from placerl.harness import papers
 from placerl.harness.cli.common import out, print_json
+from placerl.harness.core.revision import store_path
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.number import Number
-from placerl.harness.plan.predicting import store_path
 from placerl.harness.report import answers, site
 from placerl.harness.report.content import Content
 from placerl.harness.report.rows.libraries import BaselineComparison

@@ -1,31 +1,16 @@
 """The command `placerl validate`, which runs mappings and compares their throughput with the predictions."""
 
-from collections.abc import Sequence
-from statistics import median
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import JsonOption, PrecisionOption, ResultsOption, TierOption, out, print_json
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import bar
-from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Row
-from placerl.harness.mapping import VALIDATED, Loop
-from placerl.harness.mapping.strategies.composed_loop import NAMES
-from placerl.harness.plan import plan, tiers
-from placerl.harness.plan.predicting import RESULTS, asked_precisions, begin
+from placerl.harness.core.revision import RESULTS
+from placerl.harness.plan import tiers
 from placerl.harness.store.peak_memory import recorded
-from placerl.harness.store.rows import AchievedRate, Overhead, Portability, PredictedRate, Regret
-from placerl.harness.validate import plan as validate
-from placerl.harness.validate.rows import HERE, WITH_SIMULATED
-
-WITHIN = 0.05
-"""Largest error of a prediction that meets the target, as a fraction of the achieved throughput."""
-DESCRIBED = {loop: [name for name, one in VALIDATED.items() if one.loop is loop] for loop in Loop}
-"""The mapping strategies that predict the throughput of each training loop."""
 
 
 @app.command(name="validate", epilog="Example: `placerl validate --tier quick`")
@@ -46,6 +31,11 @@ def validate_command(
     A mapping assigns the parts of a training to devices. The regret of a choice is the fraction of the best mapping's
     throughput that the chosen mapping does not reach.
     """
+    from placerl.harness.cli.validation_tables import show_cell, show_strategies
+    from placerl.harness.plan import plan
+    from placerl.harness.plan.predicting import asked_precisions, begin
+    from placerl.harness.validate import plan as validate
+
     tier, cells = tiers.tier(tier_name), validate.cells(tier_name, precisions=asked_precisions(precision))
     chosen = [cell for cell in cells if only in cell.key]
     if not chosen:
@@ -64,216 +54,3 @@ def validate_command(
         show_strategies(rows)
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)
-
-
-def show_cell(rows: Sequence[Row]) -> None:
-    """Print the results of one workload at one batch size: for each training loop a table with a line per mapping.
-
-    A mapping assigns the parts of a training to devices. Its line has the throughput that it achieved, the error of
-    each strategy that predicts the loop, and the errors of the prediction's terms.
-
-    Args:
-        rows: the rows that `harness.validate` measured for them.
-    """
-    achieved = [row for row in rows if isinstance(row, AchievedRate)]
-    if not achieved:
-        for row in rows:
-            out.print(f"{row.workload}: {row.status}: {row.reason}", markup=False)
-        return
-    predicted = {
-        (row.mapping, row.loop, row.strategy): row
-        for row in rows
-        if isinstance(row, PredictedRate) and row.value is not None
-    }
-    for loop, described in DESCRIBED.items():
-        table = Table(title=f"{achieved[0].workload}, batch size {achieved[0].batch_size}, {loop} loop")
-        for column in ("mapping", "achieved GPS", *described, f"terms of {NAMES[loop]}"):
-            table.add_column(column)
-        mine = [row for row in achieved if row.loop == loop]
-        for row in sorted(mine, key=lambda row: -(row.value or 0)):
-            found = {name: predicted.get((row.mapping, loop, name)) for name in described}
-            errors = [_error(one) for one in found.values()]
-            table.add_row(row.mapping, _reached(row), *errors, _terms(found[NAMES[loop]]))
-        out.print(table)
-    for row in rows:
-        _show_line(row)
-
-
-def _show_line(row: Row) -> None:
-    match row:
-        case Portability():
-            said = row.reason if row.value is None else f"{row.value:,.1f} experiences/s"
-            state = "not run: " if row.status == "not_run" else ""
-            what = f"portability over {len(row.choices or ())} device assignments"
-            out.print(f"{what}, {row.devices}, {row.system}: {state}{said}", markup=False)
-        case Overhead():
-            out.print(
-                f"overhead over the slowest unit ({row.slowest}), {row.mapping}, "
-                f"actors in parallel with the rest: {_percent(row.value)}{_interval(row.low, row.high)}{_noise(row)}",
-                markup=False,
-            )
-        case Regret() if row.value is None:
-            out.print(f"regret of {row.strategy}: not run: {row.reason}", markup=False)
-        case PredictedRate() if row.value is None:
-            out.print(f"{row.strategy}: not run: {row.reason}", markup=False)
-
-
-def show_strategies(rows: Sequence[Row]) -> None:
-    """Print how well each mapping strategy predicts and chooses, over all workloads and batch sizes.
-
-    A strategy predicts the throughput of mappings, which assign the parts of a training to devices, and chooses the
-    best. Printed for each strategy are the errors of its predictions, and the regret of its choices: the fraction of
-    the best mapping's throughput that is lost by the chosen one. Then the reasons for errors above the target are
-    printed.
-
-    Args:
-        rows: all rows that `harness.validate` measured.
-    """
-    for provenance in ("measured", "simulated"):
-        predicted = (row for row in rows if isinstance(row, PredictedRate))
-        beside = [row for row in predicted if row.achieved_provenance == provenance]
-        if beside:
-            _show_errors(beside, provenance)
-    for devices in (HERE, WITH_SIMULATED):
-        lost = [row for row in rows if isinstance(row, Regret) and row.devices == devices]
-        if lost:
-            _show_regrets(lost, devices)
-    _show_reasons(rows)
-
-
-def _show_reasons(rows: Sequence[Row]) -> None:
-    """Print why the runtime's own models missed the target; if noise explains both, only that."""
-    own = [
-        row
-        for row in rows
-        if isinstance(row, PredictedRate)
-        and row.strategy in NAMES.values()
-        and row.error is not None
-        and row.ran == row.loop
-    ]
-    unsure = []
-    for row in own:
-        error, low, high = row.error or 0.0, row.error_low, row.error_high
-        if abs(error) <= WITHIN:
-            continue
-        where = (
-            f"{row.workload}, batch size {row.batch_size}, {row.mapping}, {row.loop} loop "
-            f"({row.achieved_provenance}): {error:+.1%}{_interval(low, high)}"
-        )
-        if low is None or high is None or (low <= WITHIN and high >= -WITHIN):
-            unsure.append(where)
-            continue
-        said = f"over {WITHIN:.0%}: {where}, most of it from {_reason(row)}"
-        out.print(said, markup=False, soft_wrap=True)
-    if unsure:
-        out.print(f"{len(unsure)} more may be over {WITHIN:.0%} or not, by their noise:", markup=False)
-        for where in unsure:
-            out.print(f"  {where}", markup=False, soft_wrap=True)
-
-
-def _show_errors(rows: list[PredictedRate], provenance: str) -> None:
-    table = Table(title=f"Errors of the predictions compared with achieved rates, {provenance}")
-    columns = ("loop", "predictions judged", "median |error|", f"within {WITHIN:.0%}", "worst |error|")
-    for column in ("strategy", *columns, "chosen: median |error|", "chosen: worst |error|"):
-        table.add_column(column)
-    for name in VALIDATED:
-        known = [row for row in rows if row.strategy == name]
-        mine = [row for row in known if row.error_low is not None]
-        if not known:
-            continue
-        if not mine:
-            said = "no verdict: fewer than 5 rounds each"
-            table.add_row(name, known[0].loop, f"0 of {len(known)}", said, "", "", "", "")
-            continue
-        errors = [abs(row.error or 0.0) for row in mine]
-        chosen = [abs(row.error or 0.0) for row in mine if row.chosen_among]
-        table.add_row(
-            name,
-            mine[0].loop,
-            f"{len(mine)} of {len(known)}",
-            f"{median(errors):.1%}",
-            f"{sum(error <= WITHIN for error in errors)} of {len(mine)}",
-            f"{max(errors):.1%}",
-            f"{median(chosen):.1%}" if chosen else "",
-            f"{max(chosen):.1%}" if chosen else "",
-        )
-    out.print(table)
-
-
-def _show_regrets(rows: list[Regret], devices: str) -> None:
-    table = Table(title=f"Regret of the choices among the mappings {devices}")
-    words = ("best", "no verdict", "lost")
-    for column in ("strategy", "cells", "not run", *words, "median regret", "worst regret"):
-        table.add_column(column)
-    for name in VALIDATED:
-        mine = [row for row in rows if row.strategy == name]
-        judged = [row for row in mine if row.value is not None]
-        verdicts = [row.verdict for row in judged]
-        counts = [len(mine), len(mine) - len(judged), *(verdicts.count(word) for word in words)]
-        middle = f"{median(row.value or 0.0 for row in judged):.1%}" if judged else ""
-        table.add_row(name, *map(str, counts), middle, _worst(judged))
-    out.print(table)
-    banded = [row for row in rows if row.slow_link_us is not None]
-    if banded:
-        kept = sum(bool(row.slow_chosen) for row in banded)
-        latency_us = max(row.slow_link_us or 0.0 for row in banded)
-        out.print(
-            f"MAP states no latency for its link; with {latency_us:,g} us a transfer, which PRL's authors list for "
-            f"another board, {kept} of {len(banded)} choices would be the same",
-            markup=False,
-        )
-
-
-def _worst(judged: list[Regret]) -> str:
-    if not judged:
-        return ""
-    worst = max(judged, key=lambda row: row.value or 0.0)
-    unsure = " no verdict" if worst.verdict == "no verdict" else ""
-    return f"{worst.value:.1%}{_interval(worst.low, worst.high)}{unsure}"
-
-
-def _reason(row: PredictedRate) -> str:
-    """Return the term of a prediction with the largest error, in seconds per gradient step."""
-    predicted_s, errors = row.terms_s or {}, row.term_errors
-    if not errors:
-        return "terms that were not counted"
-    achieved_s = {term: predicted_s[term] / (1 + error) for term, error in errors.items()}
-    term = max(errors, key=lambda name: abs(predicted_s[name] - achieved_s[name]))
-    noise = "; a time was too noisy" if row.status == "too_noisy" else ""
-    return (
-        f"{term}: {predicted_s[term] * 1e6:,.2f} us predicted, {achieved_s[term] * 1e6:,.2f} us taken{noise}"
-    )
-
-
-def _reached(row: AchievedRate) -> str:
-    if row.value is None:
-        return row.reason
-    marks = [] if row.provenance is Provenance.MEASURED else [str(row.provenance)]
-    marks += ["too noisy"] if row.status == "too_noisy" else []
-    return f"{row.value:,.1f}" + (f" ({', '.join(marks)})" if marks else "")
-
-
-def _error(row: PredictedRate | None) -> str:
-    if row is None or row.error is None:
-        return ""
-    chosen = row.chosen_among or ()
-    mark = " *" if HERE in chosen else " +" if chosen else ""
-    noise = "~" if row.status == "too_noisy" else ""
-    return f"{noise}{row.error:+.1%}{mark}"
-
-
-def _terms(row: PredictedRate | None) -> str:
-    errors = (row.term_errors if row else None) or {}
-    return ", ".join(f"{term} {error:+.0%}" for term, error in errors.items())
-
-
-def _noise(row: Row) -> str:
-    return " (too noisy)" if row.status == "too_noisy" else ""
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{value:.1%}"
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f" [{low:.1%}, {high:.1%}]"

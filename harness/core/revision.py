@@ -14,6 +14,13 @@ STORE_NAME = "placerl.sqlite"
 """File name of a store of results. New files in its folder are results, and no part of the code that made them, unless
 files of the last commit lie beside them.
 """
+RESULTS = Path("results")
+"""Folder of the store, if no other is given."""
+
+
+def store_path(results: Path) -> Path:
+    """Return the path of the store, a database of SQLite, in a folder of results."""
+    return results / STORE_NAME
 
 
 def _git(root: Path, *arguments: str) -> bytes:

@@ -2,8 +2,6 @@
 
 import warnings
 
-import gymnasium
-
 from placerl.primitives.interrupts import whole_imports
 
 
@@ -16,6 +14,8 @@ def route(environment_id: str) -> None:
     Args:
         environment_id: ID of a registered environment; for an environment without MuJoCo nothing happens.
     """
+    import gymnasium
+
     if "mujoco" not in str(gymnasium.spec(environment_id).entry_point):
         return
     try:

@@ -1,18 +1,21 @@
-"""Creates the environments of workloads: Gymnasium's, and those that this project adds."""
+"""Creates the environments of workloads: Gymnasium's, and those that this project adds.
+
+Gymnasium is imported when an environment is created or checked: reading a workload needs its table alone.
+"""
 
 from dataclasses import dataclass
-from typing import Any
-
-import gymnasium
+from typing import TYPE_CHECKING, Any
 
 from placerl.harness.core import simulator_warnings
-from placerl.harness.environments import atari_frames, continuous_cartpole, contract
-from placerl.harness.environments.schema import Environment, check_environment
+from placerl.harness.environments.schema import Environment, check_environment, register
 
-__all__ = ["Environment", "Seeded", "atari_frames", "check_environment", "continuous_cartpole", "make"]
+if TYPE_CHECKING:
+    import gymnasium
+
+__all__ = ["Environment", "Seeded", "check_environment", "make", "register"]
 
 
-def make(environment: Environment, seed: int) -> gymnasium.Env[Any, Any]:
+def make(environment: Environment, seed: int) -> "gymnasium.Env[Any, Any]":
     """Create the environment that a workload describes, and reset it once with a seed.
 
     Use `check_environment` first to report an environment that does not exist.
@@ -20,6 +23,11 @@ def make(environment: Environment, seed: int) -> gymnasium.Env[Any, Any]:
     Args:
         seed: seed of that reset; further resets need no seed.
     """
+    import gymnasium
+
+    from placerl.harness.environments import contract
+
+    register()
     simulator_warnings.route(environment.id)
     made: gymnasium.Env[Any, Any] = gymnasium.make(
         environment.id, disable_env_checker=True, **environment.kwargs
@@ -40,5 +48,5 @@ class Seeded:
     environment: Environment
     seed: int
 
-    def __call__(self) -> gymnasium.Env[Any, Any]:
+    def __call__(self) -> "gymnasium.Env[Any, Any]":
         return make(self.environment, self.seed)

@@ -3,8 +3,6 @@
 import re
 from typing import Annotated, Any, Literal
 
-import gymnasium
-import numpy as np
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
@@ -60,6 +58,10 @@ def check_environment(environment: Environment, source: object) -> None:
         UserError: the environment is not registered, a library that it needs is missing, its sizes differ, or its
             observations or actions are of a kind that is not supported.
     """
+    import gymnasium
+    import numpy as np
+
+    register()
     try:
         simulator_warnings.route(environment.id)
     except gymnasium.error.Error as error:
@@ -92,6 +94,11 @@ def check_environment(environment: Environment, source: object) -> None:
             raise UserError(source, f"environment.{field}", stated, f"{own} for {environment.id}")
 
 
+def register() -> None:
+    """Register with Gymnasium the environments that this project adds."""
+    from placerl.harness.environments import atari_frames, continuous_cartpole  # noqa: F401
+
+
 def actions_of(space: Any) -> dict[str, Any] | None:
     """Return kind and size of the actions of a space; None if no algorithm can act in it.
 
@@ -102,6 +109,9 @@ def actions_of(space: Any) -> dict[str, Any] | None:
         `action_kind`, "discrete" or "continuous", and `action_size`, the number of discrete actions or the components
         of a continuous one.
     """
+    import gymnasium
+    import numpy as np
+
     if isinstance(space, gymnasium.spaces.Discrete) and space.start == 0:
         return {"action_kind": "discrete", "action_size": int(space.n)}
     if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1 and space.dtype.kind == "f":

@@ -2,16 +2,16 @@
 
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
-from typing import Annotated, Any, overload
+from typing import TYPE_CHECKING, Annotated, Any, overload
 
 from pydantic import Field
 
 from placerl.harness.core.checked import checked
 from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.workloads import Workload, override
-from placerl.harness.workloads.custom_task import CustomTask
-from placerl.harness.workloads.task import Task
-from placerl.primitives.algorithms.ppo import PPO
+
+if TYPE_CHECKING:
+    from placerl.harness.workloads.task import Task
 
 DELAY = 1000
 """Gradient steps after which a learner of precision "dynamic" narrows its activations. FIX does not state its
@@ -180,9 +180,9 @@ class Schedule:
     def applied(self, task: Workload) -> Workload: ...
 
     @overload
-    def applied(self, task: Task) -> Task: ...
+    def applied(self, task: "Task") -> "Task": ...
 
-    def applied(self, task: Task) -> Task:
+    def applied(self, task: "Task") -> "Task":
         """Return the task with the requested number of actors.
 
         Raises:
@@ -190,19 +190,19 @@ class Schedule:
         """
         if self.actors is None:
             return task
-        if isinstance(task, CustomTask):
+        if not isinstance(task, Workload):
             if self.actors != (found := task.training.actors):
                 raise UserError(task.name, "actors", self.actors, f"{found}, as its Settings state")
             return task
         return override(task, "training.actors", self.actors, OptionName("actors"))
 
-    def ahead(self, task: Task) -> int:
+    def ahead(self, task: "Task") -> int:
         """Return D, the number of batches sampled ahead, for a task: the requested number or else the task's own."""
         return (
             task.training.presampled_batches if self.presampled_batches is None else self.presampled_batches
         )
 
-    def actor_processes(self, task: Task, simulated: bool = False) -> int:
+    def actor_processes(self, task: "Task", simulated: bool = False) -> int:
         """Return the number of processes that step a task's environments; 0: the learner's own process.
 
         It is the requested number. By default an on-policy algorithm has one per thread, up to the number of
@@ -223,6 +223,6 @@ STRICT = Schedule()
 """The default options: one part after another, in one process."""
 
 
-def is_on_policy(task: Task) -> bool:
+def is_on_policy(task: "Task") -> bool:
     """Return whether a task's algorithm learns only from its own latest samples (PPO 2.1)."""
-    return not isinstance(task, CustomTask) and task.algorithm.name == PPO.name
+    return isinstance(task, Workload) and task.algorithm.name == "ppo"

@@ -18,7 +18,7 @@ from placerl.harness.mapping.predict import with_slow_links
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.roofline import CountedWork, Modelled, PipelineCycles, modelled_times
 from placerl.harness.mapping.strategies.map_tpds23 import MapTpds23
-from placerl.harness.platforms import THIS_MACHINE, PlatformFile, load, names
+from placerl.harness.platforms import PlatformFile, load
 from placerl.harness.store.rows import PieceTime, PredictedRate
 from placerl.harness.workloads import Workload, from_tables, override
 from placerl.harness.workloads import load as load_workload
@@ -57,21 +57,6 @@ def _work_of(tables: str, batch_size: int) -> CountedWork:
         leaves=workload.replay.capacity,
         fanout=workload.replay.fanout,
     )
-
-
-def platforms() -> tuple[str, ...]:
-    """Return the names of this machine and of those shipped platforms that state enough numbers to be modelled."""
-    work = CountedWork(macs=1, state_bytes=1, batch_bytes=1, operations=1, leaves=2, fanout=2)
-    problem = Problem(batch_size=1, item_words=1, actors=1)
-
-    def suffices(name: str) -> bool:
-        try:
-            list(modelled_times(load(name), work, problem))
-        except UserError:
-            return False
-        return True
-
-    return (THIS_MACHINE, *(name for name in names() if name != THIS_MACHINE and suffices(name)))
 
 
 def modelled(workload: Workload, batch_size: int, platform: PlatformFile) -> list[Modelled]:

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, prod
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from placerl.harness.workloads import Workload
-from placerl.harness.workloads.task import algorithm_of, columns_of
-from placerl.primitives.algorithms import Algorithm
+
+if TYPE_CHECKING:
+    from placerl.primitives.algorithms import Algorithm
 
 WORD_BYTES = 4  # E and traffic are counted in 32-bit words (MAP VI-B step 3)
 INDEX_BYTES, WEIGHT_BYTES, TD_ERROR_BYTES, PRIORITY_BYTES = 8, 4, 4, 12
@@ -109,6 +110,9 @@ class Problem:
 
 def problem_of(workload: Workload, batch_size: int) -> Problem:
     """Return the properties of a workload that a mapping strategy needs, such as the size of a transition."""
+    # PyTorch takes a second to load, and mappings are named without it.
+    from placerl.harness.workloads.task import algorithm_of
+
     settings = workload.algorithm.hyperparameters
     on_policy = workload.algorithm.name == "ppo"
     return Problem(
@@ -141,6 +145,8 @@ def relaxed_ahead(capacity: int, batch_size: int, item_bytes: int) -> int:
 
 def _stored_bytes(workload: Workload) -> int:
     """Return the bytes of a transition in the storage; on-policy, of a sample as the learner takes it."""
+    from placerl.harness.workloads.task import algorithm_of, columns_of
+
     if workload.algorithm.name == "ppo":
         columns = algorithm_of(workload).columns(1).values()
         return sum(prod(shape) * dtype.itemsize for shape, dtype in columns)
@@ -148,6 +154,8 @@ def _stored_bytes(workload: Workload) -> int:
 
 
 @lru_cache(maxsize=64)  # counting allocates a state, of millions of words for frames
-def _acting_words(algorithm: Algorithm) -> int:
+def _acting_words(algorithm: "Algorithm") -> int:
+    import torch
+
     state = algorithm.initialise(torch.Generator().manual_seed(0))
     return sum(value.numel() for value in algorithm.acting_parameters(state).values())

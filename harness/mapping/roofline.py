@@ -31,7 +31,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping.problem import WORD_BYTES, Problem
 from placerl.harness.mapping.table import Entry
 from placerl.harness.mapping.target import Target
-from placerl.harness.platforms import PlatformDevice, PlatformFile, SourcedNumber
+from placerl.harness.platforms import THIS_MACHINE, PlatformDevice, PlatformFile, SourcedNumber, load, names
 from placerl.primitives.sum_tree.levels import levels_of
 
 CACHE_LINE_BYTES = 64
@@ -225,3 +225,18 @@ class _Roofline:
 
 def _said(number: SourcedNumber, unit: str) -> str:
     return f"{number.value:g} {unit} ({number.provenance}: {number.source})"
+
+
+def platforms() -> tuple[str, ...]:
+    """Return the names of this machine and of those shipped platforms that state enough numbers to be modelled."""
+    work = CountedWork(macs=1, state_bytes=1, batch_bytes=1, operations=1, leaves=2, fanout=2)
+    problem = Problem(batch_size=1, item_words=1, actors=1)
+
+    def suffices(name: str) -> bool:
+        try:
+            list(modelled_times(load(name), work, problem))
+        except UserError:
+            return False
+        return True
+
+    return (THIS_MACHINE, *(name for name in names() if name != THIS_MACHINE and suffices(name)))

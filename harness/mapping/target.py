@@ -136,6 +136,8 @@ class Mapping:
         return f"{self.learner}-{self.rmm}-{self.storage}"
 
 
+NATIVE_MAPPING = "native-native-cpu"
+"""The mapping that C++ threads train (`threads_native`)."""
 NATIVE, CPU = Target("native"), Target("cpu")
 """The backend in C++, which learners and replay managements have, and the storage in the host's memory."""
 STORING_DEVICES = tuple(status.name for status in device.backends())

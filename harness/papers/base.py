@@ -7,12 +7,12 @@ the measurements that it needs, the outcome is `not run`, and the finding names 
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from placerl.harness.core.outcome import Outcome as Outcome
 from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.papers import charts
 from placerl.harness.papers.cells import TierLimits
@@ -21,23 +21,6 @@ from placerl.harness.store.cell import Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-class Outcome(StrEnum):
-    """The result of checking a claim, a statement of a paper; `docs/verdicts.md` defines what each result requires.
-
-    `REPRODUCED`, `IN_KIND` (the paper's order and direction hold, but the factor differs) and `NOT_REPRODUCED` need a
-    number that this project measured or simulated. `CONSISTENT` follows from counting or from a formula. `NO_VERDICT`
-    means that noise exceeds the difference, or that a lost figure could explain it, and `NOT_RUN` that measurements to
-    which the statement applies are missing.
-    """
-
-    REPRODUCED = "reproduced"
-    IN_KIND = "reproduced in kind"  # the paper's order and direction hold, the factor differs
-    CONSISTENT = "consistent"  # follows from counting or from a formula
-    NOT_REPRODUCED = "not reproduced"
-    NOT_RUN = "not run"
-    NO_VERDICT = "no verdict"  # the noise exceeds the difference, or a lost figure could explain it
 
 
 SHOWN_HERE = (Outcome.REPRODUCED, Outcome.IN_KIND, Outcome.NOT_REPRODUCED)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from placerl.harness import platforms
 from placerl.harness.core.errors import NotRunError, UserError
+from placerl.harness.core.revision import RESULTS
 from placerl.harness.mapping.answer import MappingAnswer, chosen_of
-from placerl.harness.plan.predicting import RESULTS, predictions
+from placerl.harness.plan.predicting import predictions
 from placerl.harness.runtime.program import Program
 
 _TIER = "quick"

@@ -20,7 +20,7 @@ from placerl.harness.core.progress import Report, silent
 from placerl.harness.mapping import Target
 from placerl.harness.papers import discovery
 from placerl.harness.plan.tiers import TIERS, Tier
-from placerl.harness.profile import simulated
+from placerl.harness.profile.simulated_devices import DEVICES
 from placerl.harness.validate.plan import GRIDS
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of
@@ -113,7 +113,7 @@ def _learner_steps(item: Workload, batch_size: int) -> None:
             fpga_backend.node_cycles(step_graph(algorithm, batch_size, variant))
     if pipeline.refusal(algorithm):
         return
-    for device in simulated.DEVICES:
+    for device in DEVICES:
         board = catalogue.device(Target.parse(device).location)
         for count in pipeline.pipeline_counts(batch_size):
             try:

@@ -14,7 +14,7 @@ from pathlib import Path
 from placerl.harness import platforms, workloads
 from placerl.harness.core.errors import COMMAND_LINE, OptionName, UserError
 from placerl.harness.core.progress import bar
-from placerl.harness.core.revision import STORE_NAME, revision
+from placerl.harness.core.revision import RESULTS, revision, store_path
 from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import absent_platforms
@@ -28,18 +28,10 @@ from placerl.harness.store.cell import Cell
 from placerl.harness.store.peak_memory import recorded
 from placerl.harness.store.rows import PieceTime, PredictedRate
 from placerl.harness.store.store import Run, Store
-from placerl.primitives.quantization.precision import FLOAT_32, NAMES
+from placerl.primitives.quantization.precision import FLOAT_32, NAMES, OTHER_PRECISIONS
 
-RESULTS = Path("results")
-"""Folder of the store, if no other is given."""
-OTHER_PRECISIONS = NAMES[1:]
 _PRECISIONS, _DEVICE = OptionName("precisions", "--precision"), OptionName("device")
 _PLATFORM = OptionName("platform")
-
-
-def store_path(results: Path) -> Path:
-    """Return the path of the store, a database of SQLite, in a folder of results."""
-    return results / STORE_NAME
 
 
 def begin(results: Path, tier: Tier, fresh: bool = False) -> Run:

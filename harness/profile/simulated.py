@@ -20,7 +20,7 @@ exploration chooses. Mappings use the latter.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from placerl.harness.pieces.trees import tree_cases
 from placerl.harness.pieces.work import Work, step_work
 from placerl.harness.platforms import PlatformFile, SourcedNumber
 from placerl.harness.profile import machine_peaks
+from placerl.harness.profile.simulated_devices import DEVICES
 from placerl.harness.runtime.simulated_tree import explored
 from placerl.harness.store.rows import MachinePeak, PieceTime, PredictedRate
 from placerl.harness.workloads import Workload
@@ -61,29 +62,6 @@ DRAWS = 9
 """Batches of each operation on several sub-trees, of which the one with the median cycles is stored."""
 CELL = str(SUITE)
 """Prefix of the keys of the cells (units of work in a run) that make these rows; claims select them by it."""
-
-
-@dataclass(frozen=True)
-class SimulatedDevice:
-    """A simulated device, given by the platform that states its clock frequency.
-
-    Attributes:
-        platform: name of the platform (`harness.platforms`), such as "fixar21".
-        key: key of the device in that platform, such as "fpga".
-        note: why this platform's frequency is used.
-    """
-
-    platform: str
-    key: str
-    note: str
-
-
-DEVICES = {
-    "fpga:u200": SimulatedDevice(
-        "ppoaccel", "fpga", "MAP gives no clock for its U200; PPO's design is on one too"
-    ),
-    "fpga:u50": SimulatedDevice("fixar21", "fpga", "FIX's design"),
-}
 
 
 def checked_device(name: str) -> str:

@@ -40,7 +40,7 @@ from placerl.harness.papers.notes import notes
 from placerl.harness.papers.number import Number
 from placerl.harness.report import reference, text_tables
 from placerl.harness.report.content import Content
-from placerl.harness.report.files import write_atomically
+from placerl.harness.report.files import EXPORTED, write_atomically
 from placerl.harness.report.hardware_agent import hardware_agent, time_to_learn
 from placerl.harness.report.reading import read_all
 from placerl.harness.report.rows.libraries import BaselineComparison, BaselineVersions, Learning
@@ -290,8 +290,6 @@ def _texts(format_name: str, content: Content, _: dict[str, pd.DataFrame], folde
         yield path, partial(Path.write_text, data=text, encoding="utf-8")
 
 
-FORMATS: dict[str, Callable[[Content, dict[str, pd.DataFrame], Path], Files]] = {
-    "csv": _csv,
-    "parquet": _parquet,
-    **{name: partial(_texts, name) for name in text_tables.FORMATS},
-}
+_Write = Callable[[Content, dict[str, pd.DataFrame], Path], Files]
+_WRITERS: tuple[_Write, ...] = (_csv, _parquet, *(partial(_texts, name) for name in text_tables.FORMATS))
+FORMATS: dict[str, _Write] = dict(zip(EXPORTED, _WRITERS, strict=True))

@@ -14,7 +14,7 @@ from placerl.harness.environments import env_pool, native_pool
 from placerl.harness.loop.iteration import Iteration, check_overlap, collected_rows
 from placerl.harness.loop.schedule import STRICT, Fusion, InitialPriorities, Loop, Schedule, is_on_policy
 from placerl.harness.mapping import Mapping
-from placerl.harness.mapping.target import NATIVE
+from placerl.harness.mapping.target import NATIVE, NATIVE_MAPPING
 from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.runtime import loops, mapped_parts, memory
 from placerl.harness.runtime.fusions import chosen_fusion
@@ -27,8 +27,6 @@ from placerl.harness.workloads.task import Task, algorithm_of
 from placerl.primitives.environments import factory as native_environments
 from placerl.primitives.quantization.precision import FLOAT_32
 
-NATIVE_MAPPING = "native-native-cpu"
-"""The mapping that C++ threads train (`threads_native`)."""
 OF_A_REPLAY = (
     "presampled_batches",
     "overlap",

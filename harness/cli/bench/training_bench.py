@@ -30,8 +30,8 @@ from placerl.harness.compare.parts import OurSide
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.target import NATIVE_MAPPING
 from placerl.harness.plan import tiers
-from placerl.harness.runtime.resolve import NATIVE_MAPPING
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import ComparisonResult as Result
 from placerl.harness.store.store import Run

@@ -24,12 +24,13 @@ from placerl.harness.core.row import Row
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.strategies.actors_learners import allocate
+from placerl.harness.mapping.target import NATIVE_MAPPING
 from placerl.harness.measure.conditions import pinned, usable_cores
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.runtime.native_threads import LEAD, ThreadedTraining
-from placerl.harness.runtime.resolve import NATIVE_MAPPING, resolve
+from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.training import Progress
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import ClaimRow

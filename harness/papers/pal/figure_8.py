@@ -22,13 +22,13 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.target import NATIVE_MAPPING
 from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.papers.base import Claim, Finding, Outcome, decided
 from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.comparisons import RATIO, Gain, gains
 from placerl.harness.papers.evidence import records, select
 from placerl.harness.papers.number import Number, from_text
-from placerl.harness.runtime.resolve import NATIVE_MAPPING
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import ComparisonResult
 

@@ -21,6 +21,7 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.target import NATIVE_MAPPING
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import pinned, usable_cores
 from placerl.harness.measure.turns import Rounds, in_rounds
@@ -29,7 +30,7 @@ from placerl.harness.papers.cells import TierLimits, claim_cell
 from placerl.harness.papers.evidence import Paired, paired, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.runtime.native_threads import ThreadedTraining
-from placerl.harness.runtime.resolve import NATIVE_MAPPING, resolve
+from placerl.harness.runtime.resolve import resolve
 from placerl.harness.store.cell import Cell
 
 PRIMITIVE = "training.gradient_step"

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from placerl.harness.cli import compare_command
 from placerl.harness.cli.common import named_baselines
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
+from placerl.harness.plan import plan
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run
 from tests.harness.cli.command_line import Placerl, refused
@@ -71,7 +71,7 @@ def test_of_all_baselines_those_that_are_a_replay_alone_do_not_refuse_a_mapping(
         measured.append(cell.label)
         return []
 
-    monkeypatch.setattr(compare_command.plan, "measure_now", measure_now)
+    monkeypatch.setattr(plan, "measure_now", measure_now)
     mapping = ("--mapping", "torch-native-cpu")
     outcome = placerl(
         "compare", "cartpole-dqn", "--baselines", "all", *mapping, "--results", str(tmp_path / "results")

@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.harness.cli import cycles_command
+from placerl.harness.plan import cycles
 from placerl.harness.plan.cycles import DesignNeed, Difference
 from placerl.primitives.fpga.cycles import timed_block
 from placerl.primitives.fpga.cycles.table import CyclesTable, DesignKey
@@ -39,8 +40,8 @@ def table(monkeypatch: pytest.MonkeyPatch) -> CyclesTable:
 
     for module in (cycles_command, timed_block):
         monkeypatch.setattr(module, "committed", lambda: made)
-    monkeypatch.setattr(cycles_command.cycles, "needs", lambda tiers, report: [need])
-    monkeypatch.setattr(cycles_command.cycles, "update", update)
+    monkeypatch.setattr(cycles, "needs", lambda tiers, report: [need])
+    monkeypatch.setattr(cycles, "update", update)
     monkeypatch.setattr(cycles_command.toolchain, "unavailable_reason", str)
     return made
 
@@ -96,7 +97,7 @@ def test_a_check_names_what_differs_and_fails(
         asked.append((count, seed))
         return different
 
-    monkeypatch.setattr(cycles_command.cycles, "check", check)
+    monkeypatch.setattr(cycles, "check", check)
     outcome = placerl("cycles", "--check", "5", "--seed", "3")
     assert (outcome.status, outcome.out) == (0, "Simulated again: 5; different: 0.\n")
     different.append(Difference("d", "[1]", 2, 3))
@@ -121,6 +122,6 @@ def test_a_command_that_needs_cycles_which_the_table_lacks_says_so_in_a_line(
         BLOCK([], 3)
         return []
 
-    monkeypatch.setattr(cycles_command.cycles, "needs", needs)
+    monkeypatch.setattr(cycles, "needs", needs)
     outcome = placerl("cycles")
     refused(outcome, '"squares" []: found no design', "allowed: `placerl cycles` adds", "PLACERL_SIMULATE=1")

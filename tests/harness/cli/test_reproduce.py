@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from placerl.harness.cli import reproduce_command
+from placerl.harness.cli import reproduce_command, summary
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.revision import revision
 from placerl.harness.core.row import Row
@@ -18,6 +18,7 @@ from placerl.harness.platforms import this_machine
 from placerl.harness.platforms.available_memory import NotEnoughMemory
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Store
+from placerl.primitives.fpga.cycles import blocks
 from placerl.primitives.fpga.cycles.timed_block import SIMULATE_VARIABLE
 from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.old_form import row_of
@@ -44,7 +45,7 @@ def test_the_plan_its_time_and_what_is_left_out_are_told_first(
         monkeypatch.setattr("placerl.harness.cluster.connection.connected", lambda address: nullcontext())
         monkeypatch.setattr("placerl.harness.cluster.cells.execute", lambda *_, **__: [])
     monkeypatch.setattr(plan, "plan", lambda tier: CELLS)
-    monkeypatch.setattr(reproduce_command, "write_report", lambda *_: None)
+    monkeypatch.setattr(summary, "write_report", lambda *_: None)
     monkeypatch.setattr(reproduce_command.plan_table, "left_out", lambda _: iter(["everything on a GPU"]))
     described: Any = this_machine.describe(measure_links=False).to_json()
     with Store.open(tmp_path / "placerl.sqlite") as store:
@@ -75,7 +76,7 @@ def test_a_cell_that_failed_in_part_is_named_and_is_to_be_measured_again(
     placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(plan, "plan", lambda tier: [*CELLS, partly_failing()])
-    monkeypatch.setattr(reproduce_command, "write_report", lambda *_: None)
+    monkeypatch.setattr(summary, "write_report", lambda *_: None)
     outcome = placerl("reproduce", "--results", str(tmp_path))
     assert outcome.status == 1
     assert "Failed, 1: b/0; the next run tries them again." in outcome.err
@@ -96,7 +97,7 @@ def test_a_cell_without_the_memory_is_tried_again_and_is_no_failure(
         raise NotEnoughMemory("needs 4 GB")
 
     monkeypatch.setattr(plan, "plan", lambda tier: [*CELLS, Cell("b/0", 120, measure)])
-    monkeypatch.setattr(reproduce_command, "write_report", lambda *_: None)
+    monkeypatch.setattr(summary, "write_report", lambda *_: None)
     for number in (1, 2):
         assert placerl("reproduce", "--results", str(tmp_path)).status == 0
         assert len(tried) == number
@@ -156,7 +157,7 @@ def test_where_nothing_is_measured_no_run_begins_that_would_hide_the_last(
     tmp_path: Path,
 ) -> None:
     written: list[Path] = []
-    monkeypatch.setattr(reproduce_command, "write_report", lambda results, _: written.append(results))
+    monkeypatch.setattr(summary, "write_report", lambda results, _: written.append(results))
     with Store.open(tmp_path / "placerl.sqlite") as store:
         store.begin_run("quick", "an earlier revision", {"fingerprint": "here"}).finish("a/1", [ROW])
     outcome = placerl("reproduce", "--only", key, "--results", str(tmp_path), *arguments)
@@ -184,11 +185,11 @@ def test_designs_that_have_changed_are_named_before_the_first_measurement(
     placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(plan, "plan", lambda tier: CELLS)
-    monkeypatch.setattr(reproduce_command, "write_report", lambda *_: None)
+    monkeypatch.setattr(summary, "write_report", lambda *_: None)
     monkeypatch.setenv(SIMULATE_VARIABLE, "")
     said = []
     for number, changed in enumerate(([], ['"gemm" [16]', '"pair" [16]'])):
-        monkeypatch.setattr(reproduce_command, "changed_designs", lambda changed=changed: changed)
+        monkeypatch.setattr(blocks, "changed_designs", lambda changed=changed: changed)
         outcome = placerl("reproduce", "--results", str(tmp_path / str(number)))
         said.append([line for line in outcome.err.splitlines() if "table of cycles" in line])
     assert said[0] == []

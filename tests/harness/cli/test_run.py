@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from placerl.harness.cli import run_command
 from placerl.harness.mapping import DEFAULT_STRATEGY
+from placerl.harness.plan import predicting
 from placerl.harness.platforms.energy import EnergyMeter
 from placerl.harness.runtime import measured_run
 from placerl.harness.runtime.training import Progress, Training
@@ -30,7 +31,7 @@ def test_a_workload_for_which_nothing_was_chosen_is_one_line_with_the_reason(
         status="not_run",
         reason="needs: x",
     )
-    monkeypatch.setattr(run_command, "predicted", lambda *_: [lacking])
+    monkeypatch.setattr(predicting, "predicted", lambda *_: [lacking])
     outcome = placerl("run", "cartpole-dqn", "--results", str(tmp_path))
     assert outcome.status == 1
     assert outcome.err.strip().splitlines()[-1] == f"placerl: not run: {DEFAULT_STRATEGY} needs: x"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from placerl.harness.cli import map_command, validate_command
+from placerl.harness.cli import map_command, validation_tables
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.mapping import Loop
@@ -36,7 +36,7 @@ def test_a_reason_is_given_where_noise_does_not_explain_the_error(capsys: pytest
         off(0.2, -0.1, 0.3, "c"),
         off(0.04, 0, 0.1, "d"),
     ]
-    validate_command._show_reasons(rows)
+    validation_tables._show_reasons(rows)
     lines = capsys.readouterr().out.replace("\n  ", " ").splitlines()
     explained = [line for line in lines if line.startswith("over 5%")]
     assert [line.split(", ")[2] for line in explained] == ["a", "b"]
@@ -47,8 +47,8 @@ def test_a_reason_is_given_where_noise_does_not_explain_the_error(capsys: pytest
 def test_regret_that_could_not_be_judged_is_counted_and_said(capsys: pytest.CaptureFixture[str]) -> None:
     asked = replace(choice(NEVER_FUSED, HERE, loop=Loop.OVERLAPPED), backend="map-tpds23")
     (row,) = regrets_of(asked, ran(NEVER_FUSED, 100.0))
-    validate_command.show_strategies([row])
-    validate_command._show_line(row)
+    validation_tables.show_strategies([row])
+    validation_tables._show_line(row)
     printed = capsys.readouterr().out
     assert "Regret of the choices" in printed
     assert "regret of map-tpds23: not run: needs: native-flat-cpu" in printed.replace("\n", " ")
@@ -57,9 +57,9 @@ def test_regret_that_could_not_be_judged_is_counted_and_said(capsys: pytest.Capt
 def test_what_slow_links_would_change_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     asked = replace(choice(NEVER_FUSED, HERE, loop=Loop.FUSED), backend="composed-loop")
     (lost,) = regrets_of(asked, ran(NEVER_FUSED, 100.0, loop=Loop.FUSED))
-    validate_command.show_strategies([lost])
+    validation_tables.show_strategies([lost])
     assert "latency" not in capsys.readouterr().out
-    validate_command.show_strategies([replace(lost, slow_link_us=1000.0, slow_chosen=False)])
+    validation_tables.show_strategies([replace(lost, slow_link_us=1000.0, slow_chosen=False)])
     said = " ".join(capsys.readouterr().out.split())
     assert (
         "with 1,000 us a transfer, which PRL's authors list for another board, 0 of 1 choices would be the same"
@@ -75,7 +75,7 @@ def test_predictions_and_regrets_of_our_own_model_are_summed_up_together(
     assert lost.status == "ok"
     missed = off(0.2, 0.1, 0.3, "a")
     missed = replace(missed, details={**details_of(missed), "chosen_among": [HERE]})
-    validate_command.show_strategies([missed, lost])
+    validation_tables.show_strategies([missed, lost])
     printed = capsys.readouterr().out
     assert "Errors of the predictions" in printed
     assert "Regret of the choices" in printed
@@ -91,7 +91,7 @@ def test_errors_of_too_few_rounds_are_counted_and_not_judged(capsys: pytest.Capt
         few, details={k: v for k, v in details_of(few).items() if k not in ("error_low", "error_high")}
     )
     for rows, said in (([judged, few], "1 of 2"), ([few], "0 of 1")):
-        validate_command.show_strategies(rows)
+        validation_tables.show_strategies(rows)
         printed = capsys.readouterr().out
         table = printed[: printed.index("may be over")]
         assert said in table
@@ -106,7 +106,7 @@ def test_what_is_too_noisy_is_marked_where_it_is_printed(capsys: pytest.CaptureF
     missed = replace(off(0.2, 0.1, 0.3, "a"), **noise)
     missed = replace(missed, details={**details_of(missed), "chosen_among": []})
     beyond = replace(reached, quantity="runtime_overhead", value=0.1)
-    validate_command.show_cell([reached, missed, beyond])
+    validation_tables.show_cell([reached, missed, beyond])
     printed = capsys.readouterr().out.replace("\n", " ")
     assert "120.0 (too noisy)" in " ".join(printed.split())
     assert "~+20.0%" in printed

@@ -9,7 +9,7 @@ from placerl.harness import platforms, workloads
 from placerl.harness.cli import map_command
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.mapping import absent_platforms
+from placerl.harness.mapping import absent_platforms, roofline
 from placerl.harness.mapping.predict import slow_link
 from placerl.harness.mapping.roofline import Modelled
 from placerl.harness.workloads import override
@@ -176,7 +176,7 @@ def test_predictions_at_the_bounds_of_a_platform_are_finite(tmp_path: Path, valu
 
 
 def test_the_platforms_that_are_offered_can_be_modelled() -> None:
-    offered = absent_platforms.platforms()
+    offered = roofline.platforms()
     assert {"this-machine", "map-tpds23", "pal21"} <= set(offered)
     for name in platforms.names()[1:]:
         try:

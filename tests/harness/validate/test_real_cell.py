@@ -3,7 +3,7 @@
 import pytest
 
 from placerl.harness import platforms, workloads
-from placerl.harness.cli import validate_command
+from placerl.harness.cli import validation_tables
 from placerl.harness.core.progress import silent
 from placerl.harness.core.row import Row
 from placerl.harness.mapping import VALIDATED, Loop
@@ -71,8 +71,8 @@ def test_each_loop_s_own_model_has_an_error_for_every_term_that_the_runtime_coun
 def test_all_that_a_real_cell_gives_can_be_printed(
     rows: list[Row], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    validate_command.show_cell(rows)
-    validate_command.show_strategies(rows)
+    validation_tables.show_cell(rows)
+    validation_tables.show_strategies(rows)
     printed = capsys.readouterr().out
     assert all(f"{name} " in printed for name in NAMES.values())
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from placerl.harness import platforms
-from placerl.harness.cli import validate_command
+from placerl.harness.cli import validation_tables
 from placerl.harness.compare.registry import JUDGED_FOR_PORTABILITY, trains
 from placerl.harness.compare.rounds import networks_on
 from placerl.harness.core.provenance import Provenance
@@ -149,7 +149,7 @@ def test_what_a_mapping_achieved_is_of_its_backends_provenance(
     row = made.achieved(fields, placement, Loop.FUSED, timings, None).row
     assert (row.value, row.provenance) == (0.5, provenance)
     marked = "0.5" if provenance is Provenance.MEASURED else f"0.5 ({provenance})"
-    assert validate_command._reached(row) == marked
+    assert validation_tables._reached(row) == marked
 
 
 def test_what_could_not_be_run_has_no_rate_and_says_why() -> None:

@@ -1,0 +1,53 @@
+"""Help pages and completion load nothing that takes long to load."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.main import get_command
+
+from placerl.harness.cli import app
+
+HEAVY = {"torch", "pandas", "scipy", "gymnasium", "amaranth", "matplotlib", "mujoco", "pyarrow"}
+LATE = {"bench", "explore"}
+"""Commands whose pages still load what the benchmarks use."""
+
+PROGRAM = """
+import sys
+from typer.testing import CliRunner
+from placerl.harness.cli.app import app
+for arguments in {pages}:
+    shown = CliRunner().invoke(app, [*arguments, "--help"])
+    assert shown.exit_code == 0, shown.output
+print(*sys.modules)
+"""
+
+
+def loaded(pages: list[list[str]]) -> set[str]:
+    """Return the names of the modules that a fresh process has loaded after it showed some help pages."""
+    command = [sys.executable, "-c", PROGRAM.format(pages=pages)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_the_list_of_commands_loads_no_command() -> None:
+    found = loaded([[]])
+    assert not [
+        name for name in found if name.startswith("placerl.harness.cli.") and name.endswith("_command")
+    ]
+    assert not found & (HEAVY | {"numpy", "pydantic"})
+
+
+def test_the_page_of_a_command_loads_nothing_heavy() -> None:
+    assert not loaded([[name] for name in app.commands() if name not in LATE]) & HEAVY
+
+
+@pytest.mark.parametrize("name", app.commands())
+def test_the_list_says_what_the_command_itself_says(name: str) -> None:
+    group = get_command(app.app)
+    context = group.make_context("placerl", [name, "--help"], resilient_parsing=True)
+    listed = app.docstring(app.FOLDER / f"{name}_command.py", app._registered)
+    _, command, _ = group.resolve_command(context, [name])
+    assert listed
+    assert " ".join(listed.split()) == " ".join((command.help or "").split())
