@@ -9,7 +9,6 @@ import torch
 
 from placerl.primitives.learner.fpga.fpga_backend import FpgaExecutable
 from placerl.primitives.learner.graph_learner import step_graph
-from tests.primitives.fpga.interpreter import interpreted
 from tests.primitives.learner.graph_cases import make, named_leaves, random_batch, random_state
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
@@ -23,6 +22,7 @@ from placerl.primitives.fpga.cycles.timed_block import SIMULATE_VARIABLE, Missin
 from placerl.primitives.fpga.export import toolchain
 from placerl.primitives.fpga.gemm.plan import GemmShape
 from placerl.primitives.fpga.simulation.base import LIMIT_CYCLES
+from tests.primitives.fpga.interpreter import interpreted
 
 BATCH_SIZE = 4
 needs_tools = pytest.mark.skipif(

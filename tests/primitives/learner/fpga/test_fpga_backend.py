@@ -17,7 +17,6 @@ from placerl.primitives.learner.fpga import LANES, fpga_backend
 from placerl.primitives.learner.fpga.fpga_backend import FpgaExecutable
 from placerl.primitives.learner.fpga.pipeline_executable import PipelineExecutable
 from placerl.primitives.learner.graph_learner import step_graph
-from tests.primitives.fpga.interpreter import interpreted
 from tests.primitives.learner.graph_cases import make
 
 if reason := fpga_backend.unavailable_reason():
@@ -25,6 +24,7 @@ if reason := fpga_backend.unavailable_reason():
 
 from placerl.primitives.fpga.vector.stream_unit import StreamUnit
 from placerl.primitives.learner.fpga.programs import stream_program
+from tests.primitives.fpga.interpreter import interpreted
 
 
 def graph_of(function: Any, *examples: Tensor) -> Graph:
