@@ -27,7 +27,7 @@ def sb3():
 def test_it_trains_our_workloads(sb3, name):
     first, second = (sb3.ask(job(name, steps), LIMIT_S) for steps in (20, 150))
     assert (first.gradient_steps, second.gradient_steps) == (20, 150)
-    assert second.environment_steps == 150
+    assert second.environment_steps == 150 * workloads.load(name).training.update_interval
     assert second.versions["stable-baselines3"] == "2.9.2"
     assert {"torch", "gymnasium", "ale-py", "Box2D"} <= set(second.versions)
     assert "uniform" in second.notes["replay"]
