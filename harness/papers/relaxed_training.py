@@ -123,7 +123,7 @@ def train(
 
     Returns:
         The mean return of the episodes that ended in the last fifth of training, with these episodes' returns as
-        samples (suite `claim`, quantity `final_return`). The details hold the environment steps and mean return of
+        samples (suite `claim`, quantity `final_return`). Columns hold the environment steps and mean return of
         each stretch, a twentieth of training. The status is "failed" if no episode ended in the last fifth.
     """
     item = workloads.load(name)

@@ -41,7 +41,7 @@ def optimal_mappings(report: Report) -> Sequence[Row]:
 
     Returns:
         Rows of two quantities. `as_printed` is 1 if the mapping is the printed one, else 0, with both mappings and
-        the reason in the details. `gain` is the gain of the printed mapping over another printed one.
+        the reason in a column. `gain` is the gain of the printed mapping over another printed one.
     """
     modelled = {"primitive": "mapping", "backend": MODEL, "device": MODEL, "provenance": Provenance.MODELLED}
     rows: list[Row] = []

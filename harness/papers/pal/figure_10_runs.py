@@ -96,7 +96,7 @@ def measure(
 
     Returns:
         One measurement per configuration: `environment_steps_per_s` of the actors alone, `gradient_steps_per_s` of
-        the learners alone and of training. The details hold the numbers of cores.
+        the learners alone and of training. Columns hold the numbers of cores.
     """
     item = workloads.load(name)
     changes = (

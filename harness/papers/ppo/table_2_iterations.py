@@ -147,7 +147,7 @@ def timed(
     """Time iterations of PPO's training on a device of this machine, all in the same interleaved rounds.
 
     Returns:
-        One row per iteration: its seconds, with the seconds of each part in the details.
+        One row per iteration: its seconds, with the seconds of each part in columns.
     """
     item, mapping = workloads.load(BENCHMARKS[benchmark]), DEVICES[device].format(LEARNERS[benchmark])
     used = {iteration: cores_used(iteration) for iteration in wanted}
@@ -196,7 +196,7 @@ def counted(benchmark: str, wanted: Sequence[PpoIteration], report: Report) -> S
     """Count the accelerator's clock cycles for iterations of PPO, which simulations of its RTL gave.
 
     Returns:
-        One row per iteration: its cycles, with those of inference, training and PPO's Equation 5 in the details. The
+        One row per iteration: its cycles, with those of inference, training and PPO's Equation 5 in columns. The
         rows were not run if the hardware's description is missing.
     """
     side, clock_mhz = SIDES[benchmark], published_clock_mhz(benchmark)

@@ -69,7 +69,7 @@ def virtual(benchmark: str, wanted: Sequence[PpoIteration], budget_s: float, rep
     """Run iterations of PPO's training on CPU and accelerator in virtual time, all in the same interleaved rounds.
 
     Returns:
-        One row per iteration: its seconds without latencies, and in the details those of its parts, the transfers and
+        One row per iteration: its seconds without latencies, and in columns those of its parts, the transfers and
         the cycles. The rows were not run if the hardware's description is missing, as the claims need its cycles too.
     """
     item, mapping = workloads.load(BENCHMARKS[benchmark]), f"{LEARNERS[benchmark]}-native-cpu"

@@ -99,7 +99,7 @@ def measure(
         settling: iterations before the timed ones, in which Algorithm 1 moves work.
 
     Returns:
-        One row per fixed allocation: the throughput with re-allocation over its own, with a verdict in the details; or
+        One row per fixed allocation: the throughput with re-allocation over its own, with a verdict in a column; or
         one row that says why the mapping does not run here.
     """
     fields: dict[str, Any] = {

@@ -82,7 +82,7 @@ def measure(
     """Time trainings with PRL's runtime, and without each part of it, in the same interleaved rounds.
 
     Returns:
-        One row per part: throughput with it over that without it, with a verdict in the details.
+        One row per part: throughput with it over that without it, with a verdict in a column.
     """
     with ExitStack() as stack:
         trainings = {}
