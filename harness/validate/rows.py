@@ -29,6 +29,7 @@ from placerl.harness.mapping import (
     Problem,
     Strategy,
     Target,
+    predict,
 )
 from placerl.harness.mapping.assignments import CPU, CUDA, Assignment, baseline_supports
 from placerl.harness.mapping.choices import HERE, WITH_SIMULATED
@@ -144,11 +145,12 @@ class Profile:
     """
 
     def __init__(self, rows: Sequence[PieceTime], rounds: Sequence[Rounds], batch_size: int) -> None:
-        self._rows = [(row, by) for row, by in zip(rows, rounds, strict=True) if row.value is not None]
-        self._batch_size = batch_size
-        self._rounds = {
-            (row.primitive, Target.parse(row.target or "")): len(by) for row, by in self._rows if by
+        by_row = {id(row): by for row, by in zip(rows, rounds, strict=True)}
+        self._times = {
+            (primitive, Target.parse(target)): (row, by_row[id(row)])
+            for (primitive, target), row in predict.used_times(rows).items()
         }
+        self._batch_size = batch_size
         self._by_round: dict[int, PerformanceTable] = {}
 
     def at(self, number: int) -> PerformanceTable:
@@ -157,7 +159,10 @@ class Profile:
         A call that was not timed in that round has its time of the last round before it, or else of its first round.
         """
         if number not in self._by_round:
-            entries = [self._entry(row, _at(by, number, float(row.value or 0))) for row, by in self._rows]
+            entries = []
+            for (primitive, target), (row, by) in self._times.items():
+                s = _at(by, number, float(row.value or 0))
+                entries.append(Entry(primitive, target, self._batch_size, s, s, s, row.provenance))
             self._by_round[number] = PerformanceTable(entries)
         return self._by_round[number]
 
@@ -167,11 +172,8 @@ class Profile:
         Args:
             cell: the call's primitive and its target (backend and device).
         """
-        return self._rounds.get(cell, inf)
-
-    def _entry(self, row: PieceTime, time_s: float) -> Entry:
-        target = Target.parse(row.target or "")
-        return Entry(row.primitive, target, self._batch_size, time_s, time_s, time_s, row.provenance)
+        _, by = self._times.get(cell, (None, {}))
+        return len(by) or inf
 
 
 def _at(rounds: Rounds, number: int, otherwise: float) -> float:

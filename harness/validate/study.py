@@ -200,7 +200,7 @@ def _achieved(
         return cell.row("placerl", choice, **of, status="failed", reason=reason)
     enough = len(rates) >= statistics.FEWEST_SAMPLES
     low, high = statistics.interval(rates, in_order=True) if enough else (None, None)
-    lost = (final.reason if final else "") or None
+    lost = " ".join(final.reason.split()) if final and final.reason else None  # a column holds one line
     found = {"value": median(rates), "low": low, "high": high, "samples": rates}
     return cell.row("placerl", choice, **of, **found, stage=stage, final_failed=lost)
 

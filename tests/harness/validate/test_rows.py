@@ -1,5 +1,6 @@
 """Rows of a validation from made-up times: what was achieved, errors by round, overheads, portability."""
 
+import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from placerl.harness.compare.rounds import networks_on
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.loop.schedule import Fusion
-from placerl.harness.mapping import VALIDATED, Loop, Mapping, PerformanceTable, Problem, Target
+from placerl.harness.mapping import VALIDATED, Loop, Mapping, PerformanceTable, Problem, Target, predict
 from placerl.harness.measure.protocol import Timing
 from placerl.harness.profile.cases.training import case_name
 from placerl.harness.validate import rows as made
@@ -27,6 +28,25 @@ def test_a_piece_that_skipped_a_round_is_as_it_was_before() -> None:
     profile = made.Profile([piece("round.learn", "torch", 9.0)], [{0: 1.0, 4: 2.0}], 32)
     times = [profile.at(number).time_s("round.learn", Target("torch")) for number in (0, 3, 4, 7)]
     assert times == [1, 1, 2, 2]
+
+
+def test_a_round_has_the_times_of_the_designs_that_mappings_use() -> None:
+    rows = [
+        *(
+            piece("learner.step", "fpga", 3.0),
+            dataclasses.replace(piece("learner.pipeline_step", "fpga", 1.0), mapped=True),
+        ),
+        *(
+            piece("sum_tree.sample", "fpga", 5.0),
+            dataclasses.replace(piece("sum_tree.banked_sample", "fpga", 2.0), mapped=True),
+        ),
+    ]
+    profile, table = made.Profile(rows, [{}, {}, {}, {2: 4.0}], 32), predict.table_from(rows, 32)
+    target = Target("fpga")
+    assert profile.at(0).time_s("learner.step", target) == table.time_s("learner.step", target) == 1
+    assert table.time_s("sum_tree.sample", target) == 2
+    assert profile.at(2).time_s("sum_tree.sample", target) == 4
+    assert profile.rounds(("sum_tree.sample", target)) == 1
 
 
 def test_where_nothing_can_be_fused_the_strict_loop_is_the_fused_one() -> None:
