@@ -240,8 +240,13 @@ def kind_of(table: str, own: Columns) -> type[Row]:
 @cache
 def _undeclared(table: str, own: tuple[tuple[str, str], ...]) -> type[Row]:
     columns_ = [(name, _HINTS[one] | None, field(default=None)) for name, one in own]
+    names = {name for name, _ in own}
+    told = {
+        kept: next((name for name in of if name in names), "")
+        for kept, of in (("_who", ("backend", "strategy", "system")), ("_where", ("device", "mapping")))
+    }
     made: type[Row] = make_dataclass(
-        table, columns_, bases=(Row,), namespace={"table": table}, frozen=True, kw_only=True
+        table, columns_, bases=(Row,), namespace={"table": table, **told}, frozen=True, kw_only=True
     )
     return made
 
@@ -263,13 +268,13 @@ def flat(row: Row) -> dict[str, Any]:
 
 
 def from_flat(values: Mapping[str, Any]) -> Row:
-    """Return the row of a line of a table (`flat`), of a kind that this program declares.
+    """Return the row of a line of a table (`flat`); one of a kind that is not declared has the columns that it states.
 
     Raises:
-        ValueError, TypeError: it is no line that `flat` returned.
-        KeyError: the kind is not declared.
+        ValueError, TypeError, KeyError: it is no line that `flat` returned.
     """
-    kind = KINDS[values["kind"]]
+    stated = {name: one for name, one in values.items() if name not in (*SHARED, "kind") and one is not None}
+    kind = kind_of(values["kind"], {name: _SCALARS.get(type(one), "text") for name, one in stated.items()})
     own = {name: _decoded(values.get(name), one) for name, one in columns(kind).items()}
     size = values["batch_size"]
     return typed(kind, _shared_values(values) | {"batch_size": None if size is None else int(size)} | own)

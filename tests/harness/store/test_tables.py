@@ -162,3 +162,16 @@ def test_numbers_of_numpy_are_stored_and_values_of_another_type_refused() -> Non
     for wrong in ({"count": 2.5}, {"null": "False"}, {"name": 3}):
         with pytest.raises(TypeError, match=rf"Early.{next(iter(wrong))}: found .*; allowed: "):
             tables.flat(kind(**{**OF, "name": "n"} | wrong))
+
+
+def test_a_line_of_a_kind_of_another_program_says_whose_number_it_is() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Elsewhere(Row, table="elsewhere", who="backend", where="device"):
+        backend: str
+        device: str
+        pairs: int | None = None
+
+    line = tables.flat(Elsewhere(**OF, backend="cpprb", device="cpu", pairs=3))
+    del KINDS["elsewhere"]
+    row: Any = tables.from_flat(line)
+    assert (row.who, row.where, row.pairs, row.table) == ("cpprb", "cpu", 3, "elsewhere")
