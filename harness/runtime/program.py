@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import gymnasium
 from pydantic import Field
 
+from placerl.harness import environments
 from placerl.harness.core.checked import checked
 from placerl.harness.core.errors import UserError
 from placerl.harness.loop.schedule import STRICT, Schedule
@@ -93,6 +94,7 @@ class Program:
         """
         settings, make = self.settings, self.environment
         if isinstance(make, str):
+            environments.register()
             make = partial(gymnasium.make, make)
         make, spaces = custom_task.prepared(make, settings.name)
         if "discrete" in spaces.values() and settings.exploration > 1:

@@ -2,6 +2,8 @@
 
 import re
 import runpy
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from placerl.harness.loop.schedule import Schedule
 from placerl.harness.runtime import program
 from placerl.harness.runtime.program import Settings, compose
 from placerl.primitives.replay import ConcurrentReplay
+from tests.limits import LIMIT_S
 from tests.majority import majority
 
 TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorials" / "algorithm.md"
@@ -454,3 +457,17 @@ def test_a_step_of_one_s_own_is_not_divided_among_learners(options):
 def test_a_mapping_that_is_not_there_is_refused(mapping):
     with pytest.raises(UserError, match=r"nothing|moon|native-native"):
         train(mapping)
+
+
+def test_an_environment_that_this_project_adds_is_known_by_its_name():
+    code = """
+import gymnasium
+from placerl.harness.runtime.program import Program
+try:
+    Program("ContinuousCartPole-v0", None, None, None).task()
+except gymnasium.error.Error:
+    raise
+except Exception:
+    pass  # of its step and act, which are checked later
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=LIMIT_S)
