@@ -35,7 +35,9 @@ class ActorCriticHyperparameters(base.Hyperparameters):
 
 
 class ActorCritic(base.Algorithm):
-    """An algorithm with a deterministic actor, whose actions get Gaussian noise (`exploration_noise`), and a critic."""
+    """An algorithm with an actor and a critic. The actor is deterministic, and its actions get Gaussian noise
+    (`exploration_noise`), unless the algorithm has its own (SAC).
+    """
 
     action_kinds: ClassVar[tuple[str, ...]] = ("continuous",)
 

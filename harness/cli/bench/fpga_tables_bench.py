@@ -2,9 +2,9 @@
 
     placerl bench fpga-tables differences|replay|resources|placement [--json] [--count]
 
-The tables are: simulated clock cycles next to the papers' formulas, with the reasons for the differences, for all
-blocks (`differences`) or for the replay alone (`replay`); the FPGA resources, such as look-up tables, that the blocks
-need (`resources`); and the clock frequencies that blocks reach (`placement`).
+The tables are: simulated clock cycles next to the papers' formulas, with the reasons for the differences, for the
+blocks of PPO and MAP (`differences`) or for the replay alone (`replay`); the FPGA resources, such as look-up tables,
+that the blocks need (`resources`); and the clock frequencies that blocks reach (`placement`).
 """
 
 from collections.abc import Iterable, Sequence

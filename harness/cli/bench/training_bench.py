@@ -138,7 +138,7 @@ CELLS = (
         "cartpole-ddpg-8-8",
         "cartpole-ddpg",
         OFF_POLICY,
-        {},
+        {"training.update_interval": 1},
         "60,000 gradient steps/s with one environment",
         rate="gradient",
         at_least=6e4,

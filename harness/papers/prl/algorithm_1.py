@@ -109,7 +109,6 @@ def measure(
         "device": str(mapping),
         "batch_size": batch_size,
         "quantity": GAIN,
-        "timed": HowTimed(conditions=conditions()),
     }
     item = workloads.override(item, "training.actors", THREADS, str(EXPERIMENT))
     with ExitStack() as stack:
@@ -128,6 +127,7 @@ def measure(
         reallocator = trainings[MOVED].reallocator
         assert reallocator is not None
         reached, provenance = reallocator.allocation, Provenance(trainings[MOVED].provenance)
+    fields["timed"] = HowTimed(conditions=conditions())
     seconds = {name: [progress.wall_s for progress in each] for name, each in made_of.items()}
     rows = []
     for name in FIXED:

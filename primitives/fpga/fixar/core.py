@@ -1,6 +1,6 @@
 """A core: P x P elements that use a block of weights in one cycle each, with adders and accumulators (FIX V-A).
 
-Weights arrive as a whole block in every cycle, for a single vector. Golden model: the product itself (`golden`).
+Weights arrive as a whole block in every cycle, for a single vector.
 """
 
 from amaranth.hdl import Module, Mux, Signal, signed

@@ -6,7 +6,7 @@
     resident.update()
 
 They draw and update as `PrioritizedReplay.sample` and `update_priorities` do, with random numbers from a counter
-(`device.philox.uniform`). The largest priority so far, which new items get there, is not kept: who inserts states the
+(`device/philox.h`). The largest priority so far, which new items get there, is not kept: who inserts states the
 priority. Insertions and these calls come from one thread.
 """
 
