@@ -38,7 +38,8 @@ def test_small_rows_are_those_of_a_simulation() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)  # builds simulations with the C++ compiler
+@pytest.mark.long
+@pytest.mark.timeout(3600)  # builds dozens of simulations with the C++ compiler
 @pytest.mark.skipif(bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason())
 def test_every_row_is_that_of_a_simulation() -> None:
     assert [*differences.small_cases(), *differences.large_cases()] == difference_table.committed(), BEHIND
