@@ -21,7 +21,11 @@ from tests.harness.report import sample
 MARKUP = "<img src=x onerror=alert(1)>"
 HOSTILE = ("../../../outside", "..", ".hidden", MARKUP, f"\\\"'`${{}}{MARKUP}")
 TEXTS = ("workload", "primitive", "quantity", "unit")
-DEVICES = ("piece_time", "claim")
+OWN_TEXTS = ("backend", "device")
+
+
+def columns_of(database: sqlite3.Connection, table: str) -> set[str]:
+    return {column for _, column, *_ in database.execute(f"PRAGMA table_info({table})")}
 
 
 def spoil(path: Path, outside: Path) -> None:
@@ -36,10 +40,17 @@ def spoil(path: Path, outside: Path) -> None:
             database.execute(f"UPDATE run SET {column} = {chosen} || id", hostile)
         for column in TEXTS:
             database.execute(f"UPDATE measurement SET {column} = {chosen} WHERE id % 5 = 0", hostile)
-        for table in DEVICES:
-            for column in ("backend", "device"):
-                chosen_there = chosen.replace("id", "measurement_id")
-                database.execute(f"UPDATE {table} SET {column} = {chosen_there}", hostile)
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        own = [
+            (table, column)
+            for table in tables
+            for column in OWN_TEXTS
+            if column in columns_of(database, table)
+        ]
+        assert own
+        for table, column in own:
+            chosen_there = chosen.replace("id", "measurement_id")
+            database.execute(f"UPDATE {table} SET {column} = {chosen_there}", hostile)
         database.execute(f"UPDATE cell SET name = {chosen} || id", hostile)
         database.execute(f"UPDATE measurement SET reason = {chosen} WHERE reason != ''", hostile)
     database.close()
