@@ -74,6 +74,7 @@ class Suite(StrEnum):
         "what learners of several mappings have learnt",
         "final_return interquartile_mean_return",
     )
+    BENCH_SETTINGS = "bench-settings", "what workloads teach with settings that were tried", _RUN
     BENCH_REPLAY = "bench-replay", "replay operations of every library", _ANY
 
     def __new__(cls, name: str, about: str = "", quantities: str = "", predicts: bool = False) -> Self:

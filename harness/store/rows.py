@@ -285,6 +285,7 @@ class TrainingResult(OfMapping, table="training_result"):
         episode_ends: of a row of returns, the environment step at which each episode ended.
         mean_of_last: episodes in the mean.
         threshold, episodes: the return to reach, as the mean of this many episodes.
+        tried: name of the settings that were tried (`placerl bench settings`); None for the workload's own.
     """
 
     assignment: str | None = None
@@ -306,6 +307,7 @@ class TrainingResult(OfMapping, table="training_result"):
     mean_of_last: int | None = None
     threshold: float | None = None
     episodes: int | None = None
+    tried: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
