@@ -28,6 +28,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 NOTES = Path(__file__).with_name("equivalent.toml")
@@ -117,6 +118,34 @@ def _changed(before: str, after: str) -> tuple[int, str, str]:
     return first[1] + 1, text(removed), text(added)
 
 
+def _operators() -> Iterator[Any]:
+    """Yield the operators of Cosmic Ray; the one for exceptions replaces a dotted name as a whole."""
+    from cosmic_ray.exceptions import CosmicRayTestingException
+    from cosmic_ray.operators.exception_replacer import ExceptionReplacer
+    from cosmic_ray.plugins import get_operator, operator_names
+    from parso.python.tree import Name
+
+    class DottedExceptionReplacer(ExceptionReplacer):
+        @staticmethod
+        def _name_nodes(node: Any) -> Sequence[Any]:
+            caught = node.children[1]
+            if caught.type == "atom":  # in parentheses
+                caught = caught.children[1]
+            return caught.children[::2] if caught.type == "testlist_comp" else (caught,)
+
+        def mutate(self, node: Any, index: int) -> Any:
+            caught = self._name_nodes(node)[index]
+            siblings = caught.parent.children
+            other = Name(CosmicRayTestingException.__name__, caught.start_pos, caught.get_first_leaf().prefix)
+            siblings[siblings.index(caught)] = other
+            return node
+
+    for name in operator_names():
+        operator_class = get_operator(name)
+        if not operator_class.arguments() and _comparable(name):
+            yield (DottedExceptionReplacer if operator_class is ExceptionReplacer else operator_class)()
+
+
 def mutants_of(file: str, source: str, seed: int = 0) -> list[Mutant]:
     """Draw one mutant for each place of a source that has any, in random order.
 
@@ -127,17 +156,12 @@ def mutants_of(file: str, source: str, seed: int = 0) -> list[Mutant]:
     """
     from cosmic_ray.ast import ast_nodes, get_ast
     from cosmic_ray.mutating import mutate_code
-    from cosmic_ray.plugins import get_operator, operator_names
 
     nodes = list(ast_nodes(get_ast(source)))
     tree = ast.parse(source)
     annotations = list(_annotated_lines(tree))
     places = defaultdict(list)
-    for name in operator_names():
-        operator_class = get_operator(name)
-        if operator_class.arguments() or not _comparable(name):
-            continue
-        operator = operator_class()
+    for operator in _operators():
         positions = (position for node in nodes for position in operator.mutation_positions(node))
         for occurrence, (start, end) in enumerate(positions):
             if not any(first <= start and end <= last for first, last in annotations):

@@ -59,6 +59,21 @@ def test_swaps_stay_among_operators_of_one_kind():
     assert not mutants._comparable("core/ReplaceComparisonOperator_Eq_IsNot")
 
 
+def test_an_exception_is_replaced_whole_whatever_its_name():
+    pytest.importorskip("cosmic_ray")
+    other = "CosmicRayTestingException"
+    clauses = {
+        "OSError": {other},
+        "zipfile.BadZipFile as error": {f"{other} as error"},
+        "(KeyError)": {f"({other})"},
+        "(zipfile.BadZipFile, KeyError)": {f"({other}, KeyError)", f"(zipfile.BadZipFile, {other})"},
+    }
+    for caught, expected in clauses.items():
+        source = f"try:\n    read()\nexcept {caught}:\n    pass\n"
+        found = [one.after for one in mutants.mutants_of("some.py", source)]
+        assert sorted(found) == sorted(f"except {one}:" for one in expected)
+
+
 def test_tests_are_the_mirrored_file_and_those_that_are_listed():
     listed = {"harness/mapping/__init__.py": ["tests/a.py"]}
     assert mutants.tests_of("harness/store/diff.py", listed) == ["tests/harness/store/test_diff.py"]
