@@ -5,7 +5,7 @@ The outcome "in kind" needs the paper's order and direction, with whole interval
 
 import math
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import permutations
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers.base import Outcome
@@ -39,8 +39,7 @@ def in_order(ours: Sequence[Interval], published: Sequence[Interval]) -> bool | 
         opposite direction; None if some intervals overlap here and none contradicts.
     """
     sure = True
-    for a, b in combinations(range(len(published)), 2):
-        low, high = (a, b) if published[a][1] < published[b][0] else (b, a)
+    for low, high in permutations(range(len(published)), 2):
         if not published[low][1] < published[high][0]:
             continue
         if ours[high][1] < ours[low][0]:

@@ -1,5 +1,7 @@
 """The rule by which gains are held against the published ones."""
 
+import math
+
 import pytest
 
 from placerl.harness.core.provenance import Provenance
@@ -29,7 +31,14 @@ def gain(low: float, high: float) -> Number:
         (((3, 4), (1.5, 2), (-1, -0.1)), FIG_14, Outcome.NOT_REPRODUCED),  # a loss
         (((30, 40), (25, 29), (-0.5, 12)), FIG_14, Outcome.NO_VERDICT),  # perhaps a loss
         (((30, 40), (25, 29), (0, 12)), FIG_14, Outcome.NO_VERDICT),  # perhaps nothing
+        (((30, 40), (25, 29), (-1, 0)), FIG_14, Outcome.NO_VERDICT),  # a loss or nothing
+        (
+            ((30, 40), (25, 29), (-1, -0.1)),
+            FIG_14,
+            Outcome.NOT_REPRODUCED,
+        ),  # a loss, in order and not too small
         (((30, 40), (25, 29), (0.1, 12)), FIG_14, Outcome.IN_KIND),
+        (((8, 12),), ((10, 10),), Outcome.REPRODUCED),  # a fifth off on either side
         (((18.9, 28.1), (20, 22), (11, 13.4)), FIG_14, Outcome.REPRODUCED),
         (((18.9, 28.3), (20, 22), (11, 12)), FIG_14, Outcome.NO_VERDICT),  # more than a fifth above
         (((1, 23.4), (2, 21.1), (3, 11.1)), FIG_14, Outcome.NOT_REPRODUCED),  # each below the published one
@@ -75,3 +84,10 @@ def test_each_gain_has_a_published_one() -> None:
 
 def test_a_number_without_an_interval_is_exact() -> None:
     assert interval(Number("cycles", 3.0, "cycles", Provenance.SIMULATED)) == (3.0, 3.0)
+
+
+@pytest.mark.parametrize("bounds", [{}, {"low": 2.0}, {"high": 4.0}])
+def test_a_measured_number_without_both_bounds_may_have_any_value(bounds: dict[str, float]) -> None:
+    timed = Number("time", 3.0, "s", Provenance.MEASURED, **bounds)
+    assert interval(timed) == (-math.inf, math.inf)
+    assert judged([timed], ((3.0, 3.0),)) is Outcome.NO_VERDICT
