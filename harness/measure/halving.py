@@ -7,7 +7,7 @@ next heat, whose turns are longer. The sides that are left at the end are measur
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, log2
+from math import ceil
 from statistics import median
 from time import monotonic
 from typing import TypeVar
@@ -26,18 +26,18 @@ class Heats:
 
     Attributes:
         finalists: number of sides that are left at the end, at least 1.
+        budget_s: seconds of all heats together; the seconds that are left are divided evenly among the heats to come.
         turn_s: seconds of a turn in the first heat, more than 0.
         growth: factor by which turns become longer from heat to heat, at least 1.
         rounds: most rounds of a heat, at least 1; one round is always run.
-        budget_s: seconds of all heats together; the seconds that are left are divided evenly among the heats to come.
         seed: seed of the random order of the turns.
     """
 
-    finalists: int = 4
+    finalists: int
+    budget_s: float
     turn_s: float = 10e-3
     growth: float = 2.0
     rounds: int = 3
-    budget_s: float = 20.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -115,4 +115,4 @@ def halve(
 
 def _heats(sides: int, finalists: int) -> int:
     """Return the heats after which the better halves are `finalists` or fewer; at least one, which times them all."""
-    return max(1, ceil(log2(sides / finalists))) if sides else 0
+    return max(1, ((sides - 1) // finalists).bit_length())
