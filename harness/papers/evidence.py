@@ -91,9 +91,7 @@ def records(frame: pd.DataFrame) -> list[Any]:
     if frame.empty:
         return []
     kind = _named(tuple(frame.columns))
-    return [
-        kind(*values) for values in zip(frame.index, *(column for _, column in frame.items()), strict=True)
-    ]
+    return list(map(kind, frame.index, *(column for _, column in frame.items())))
 
 
 @cache

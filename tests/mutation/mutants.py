@@ -188,10 +188,11 @@ def mutants_of(file: str, source: str, seed: int = 0) -> list[Mutant]:
 
 
 def tests_of(file: str, listed: dict[str, list[str]]) -> list[str]:
-    """The test files of a source file: the mirrored one, and those listed for it."""
+    """The test files of a source file: the mirrored one, and those listed for it or for a pattern that it matches."""
     path = Path(file)
     mirrored = Path("tests") / path.parent / f"test_{path.name}"
-    return ([str(mirrored)] if (ROOT / mirrored).is_file() else []) + listed.get(file, [])
+    found = [name for pattern, names in listed.items() if path.match(pattern) for name in names]
+    return ([str(mirrored)] if (ROOT / mirrored).is_file() else []) + found
 
 
 def module_of(file: str) -> str:

@@ -75,9 +75,13 @@ def test_an_exception_is_replaced_whole_whatever_its_name():
 
 
 def test_tests_are_the_mirrored_file_and_those_that_are_listed():
-    listed = {"harness/mapping/__init__.py": ["tests/a.py"]}
+    listed = {"harness/mapping/__init__.py": ["tests/a.py"], "harness/papers/*/*.py": ["tests/b.py"]}
     assert mutants.tests_of("harness/store/diff.py", listed) == ["tests/harness/store/test_diff.py"]
     assert mutants.tests_of("harness/mapping/__init__.py", listed) == ["tests/a.py"]
+    assert mutants.tests_of("harness/papers/map/table_5.py", listed) == [
+        "tests/harness/papers/map/test_table_5.py",
+        "tests/b.py",
+    ]
     assert mutants.tests_of("harness/no_such_file.py", listed) == []
 
 
@@ -128,11 +132,13 @@ def test_an_equivalent_mutant_is_of_lines_that_are_there_and_has_a_reason(one):
 
 
 def test_files_that_have_tests_listed_are_there():
-    for file, tests in NOTES["tests"].items():
-        assert all((ROOT / name).is_file() for name in (file, *tests))
-        assert len(set(mutants.tests_of(file, {}) + tests)) == len(mutants.tests_of(file, NOTES["tests"])), (
-            f"{file}: a test is listed twice, or is the mirrored one"
-        )
+    for pattern, tests in NOTES["tests"].items():
+        assert all((ROOT / name).is_file() for name in tests)
+        files = [str(path.relative_to(ROOT)) for path in ROOT.glob(pattern)]
+        assert files, pattern
+        for file in files:
+            names = mutants.tests_of(file, NOTES["tests"])
+            assert len(set(names)) == len(names), f"{file}: a test is listed twice, or is the mirrored one"
 
 
 @pytest.mark.parametrize("pattern", mutants.DEFAULT)

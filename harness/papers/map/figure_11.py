@@ -29,10 +29,9 @@ class _OverBatches(Claim):
     assumptions = (at_both_clocks,)
 
     def panels(self, frame: pd.DataFrame) -> Panels:
-        below, above = (number.value for number in self.published) if self.published else (0.0, 0.0)
-        published = [("the FPGA is fastest below (published)", below), ("the GPU above (published)", above)]
-        rows = learner_times(frame, self.workload)
-        return [panel(rows, f"{self.workload}: gradient step", published if self.published else ())]
+        words = ("the FPGA is fastest below (published)", "the GPU above (published)")
+        published = [(name, number.value) for name, number in zip(words, self.published, strict=False)]
+        return [panel(learner_times(frame, self.workload), f"{self.workload}: gradient step", published)]
 
 
 class _CrossesOver(_OverBatches):

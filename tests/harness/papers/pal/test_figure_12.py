@@ -7,7 +7,7 @@ import pytest
 
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.pal import figure_10, figure_12
-from placerl.harness.papers.pal.figure_10_runs import TRAINING
+from placerl.harness.papers.pal.figure_10_runs import COLLECTION, CONSUMPTION, TRAINING
 from tests.harness.papers.drawn import points
 from tests.harness.papers.pal.test_figure_10 import curves, row
 from tests.harness.papers.rows import TOO_FEW, frame_of
@@ -79,8 +79,42 @@ def test_a_choice_among_splits_that_are_all_as_fast_shows_nothing(
     )
 
 
+def test_a_split_of_fewer_cores_and_a_training_in_turns_are_no_rivals(tmp_path: Path) -> None:
+    runs = [(0, 4, 900.0), (1, 1, 900.0), (1, 3, 280.0), (2, 2, 250.0)]
+    frame = frame_of(tmp_path, *curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs))
+    found = figure_12.EquationSplitsCores().judge(frame)
+    assert found.outcome is Outcome.IN_KIND
+    assert "Other splits of as many cores: ant-ddpg 1." in found.explanation
+    assert [number.quantity for number in found.ours[:2]] == [
+        f"ant-ddpg, 1 cores for actors, 3 for learners: {what}" for what in ("predicted", "achieved")
+    ]
+
+
+@pytest.mark.parametrize("faster", [(1, 3), (3, 1)])
+def test_a_split_on_either_side_may_be_faster(tmp_path: Path, faster: tuple[int, int]) -> None:
+    """Collection and consumption are equally fast: Equation 5 gives two cores to each."""
+    rates = {(1, 3): 150.0, (2, 2): 190.0, (3, 1): 150.0} | {faster: 250.0}
+    rows = [row(COLLECTION, n, 0, 100.0 * n) for n in (1, 2, 3, 4)]
+    rows += [row(CONSUMPTION, 0, n, 100.0 * n) for n in (1, 2, 3, 4)]
+    rows += [row(TRAINING, *split, rate) for split, rate in rates.items()]
+    found = figure_12.EquationSplitsCores().judge(frame_of(tmp_path, *rows))
+    assert found.outcome is Outcome.NOT_REPRODUCED
+    assert found.explanation.startswith("At most 24.0% slower than the fastest split that was run.")
+
+
+def test_a_workload_that_ran_on_one_core_hides_no_other(tmp_path: Path) -> None:
+    runs = [(0, 1, 80.0), (1, 3, 280.0), (2, 2, 250.0)]
+    rows = [*curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs)]
+    alone = [replace(each, workload="cartpole-dqn") for each in (*curves(1), row(TRAINING, 0, 1, 80.0))]
+    claim = figure_12.EquationSplitsCores()
+    assert figure_10.WORKLOADS == ("cartpole-dqn", "ant-ddpg"), "that of one core comes first"
+    frame = frame_of(tmp_path, *alone, *rows)
+    assert claim.judge(frame).outcome is Outcome.IN_KIND
+    assert points(claim.draw(frame)) == {"run": 2, "equation 5 (modelled)": 1}
+
+
 def test_every_split_of_all_cores_is_drawn_with_the_prediction(tmp_path: Path) -> None:
-    runs = [(0, 1, 80.0), (1, 1, 90.0), (1, 3, 280.0), (2, 2, 250.0), (3, 1, 90.0)]
+    runs = [(0, 1, 80.0), (0, 4, 85.0), (1, 1, 90.0), (1, 3, 280.0), (2, 2, 250.0), (3, 1, 90.0)]
     frame = frame_of(tmp_path, *curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs))
     assert points(figure_12.EquationSplitsCores().draw(frame)) == {"run": 3, "equation 5 (modelled)": 1}
     alone = frame_of(tmp_path / "one", *curves(1), row(TRAINING, 0, 1, 80.0))
