@@ -131,7 +131,7 @@ def compare(  # noqa: PLR0913 (a command: its options)
     from placerl.harness.plan import plan
     from placerl.harness.plan.predicting import begin, loaded, predicted
     from placerl.harness.runtime import mapped_parts
-    from placerl.harness.runtime.time_provenance import is_simulated
+    from placerl.harness.runtime.simulated_parts import is_simulated
 
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     names = named_baselines(named)
@@ -147,7 +147,7 @@ def compare(  # noqa: PLR0913 (a command: its options)
             )
     opened = begin(results, tier)
     if not ours:
-        predicted(opened, item, item.training.batch_size, tier)
+        predicted(opened, item, tier)
     rows: list[Row] = []
     for baseline in names:
         cell = plan.compare_cell(

@@ -40,12 +40,9 @@ def profile(
     if device is not None:
         checked_device(device)
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
-    size = item.training.batch_size
     run = begin(results, tier)
-    title = f"{item.name}, batch size {size}"
-    rows = (
-        profiled(run, item, size, tier, precisions) if device is None else simulated(run, item, size, device)
-    )
+    title = f"{item.name}, batch size {item.training.batch_size}"
+    rows = profiled(run, item, tier, precisions) if device is None else simulated(run, item, device)
     print_rows(rows, title, as_json)
     if device is not None and not as_json:
         _print_cycles([row for row in rows if isinstance(row, PieceTime)])

@@ -129,7 +129,6 @@ def run(  # noqa: PLR0913 (a command: its options)
     from placerl.harness.runtime.resolve import check_unmapped, resolve
 
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
-    size = item.training.batch_size
     extent = _extent(seconds, steps)
     if ray is not None and loop is not None:
         raise UserError("command line", "--loop", loop, "nothing with --ray")
@@ -138,9 +137,9 @@ def run(  # noqa: PLR0913 (a command: its options)
     def cell_of(mapping: Mapping) -> Cell:
         """Return the cell to run, whose options are checked."""
         if on_cluster:
-            return on_cluster.cell(schedule.applied(item), mapping, size, seed, extent)
+            return on_cluster.cell(schedule.applied(item), mapping, seed, extent)
         resolved = resolve(schedule, item, mapping, loop=loop, gradient_steps=extent.steps)
-        return plan.run_cell(resolved.workload, size, seed, extent, resolved)
+        return plan.run_cell(resolved.workload, seed, extent, resolved)
 
     if mapping is not None:  # everything is checked before anything is written
         chosen = Mapping.parse(mapping)
@@ -150,10 +149,10 @@ def run(  # noqa: PLR0913 (a command: its options)
         if not on_cluster and loop is None:  # before the seconds of a prediction
             check_unmapped(schedule, item)
         opened = begin(results, tier)
-        chosen = predict.chosen_mapping(predicted(opened, item, size, tier))
+        chosen = predict.chosen_mapping(predicted(opened, item, tier))
         cell = cell_of(chosen)
     described = ", ".join(word for word in (str(chosen), loop and f"{loop} loop", str(schedule)) if word)
-    title = f"{item.name}, batch size {size}, {described}"
+    title = f"{item.name}, batch size {item.training.batch_size}, {described}"
     try:
         with bar(cell.key) as report, recorded(opened):
             rows = plan.measure_now(opened, cell, report)

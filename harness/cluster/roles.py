@@ -19,12 +19,13 @@ import torch
 
 from placerl.harness.cluster.connection import RESTARTS
 from placerl.harness.cluster.shard import Arrays, Drawn, SampleHandle, Shard, ShardSummary, whole_batches
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
-from placerl.harness.pieces.learner_memory import check_learner
+from placerl.harness.pieces.memory import check_learner
 from placerl.harness.runtime import compose
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.actors.pool import ActorPlan
-from placerl.harness.runtime.learners.creation import learner_of
+from placerl.harness.runtime.mapped_parts import learner_of
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of
 
@@ -211,15 +212,14 @@ class LearnerActor(_Role):
         self,
         workload: Workload,
         mapping: Mapping,
-        batch_size: int,
         seed: np.random.SeedSequence,
         threads: int,
         number: int,
     ) -> None:
         super().__init__(threads)
-        check_learner(workload, batch_size, mapping.learner.backend)
-        self._learner = learner_of(workload, mapping, batch_size, seed, threads)
-        self._batch_size = batch_size
+        self._batch_size = workload.training.batch_size
+        check_learner(workload, self._batch_size, mapping.learner.backend)
+        self._learner = learner_of(workload, mapping, seed, Schedule(threads=threads))
         self._beta = compose.beta_of(workload)
         self._number = number
         self._holds = -1  # the call whose resulting state it has

@@ -9,12 +9,12 @@ from placerl.harness.cluster.training import ClusterTraining, Size, check
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
-from placerl.harness.loop.iteration import Iteration
 from placerl.harness.loop.schedule import STRICT, Fusion
+from placerl.harness.loop.training_loop import Shape
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime import measured_run
 from placerl.harness.runtime.measured_run import Extent
-from placerl.harness.runtime.resolve import Kind, Resolved
+from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import TrainingResult
 from placerl.harness.store.store import Run
@@ -44,7 +44,7 @@ class Asked:
     def __post_init__(self) -> None:
         Placement().chosen(self.place)
 
-    def cell(self, item: Workload, mapping: Mapping, batch_size: int, seed: int, extent: Extent) -> Cell:
+    def cell(self, item: Workload, mapping: Mapping, seed: int, extent: Extent) -> Cell:
         """Return a cell (a piece of work whose rows are stored together) that trains on the cluster.
 
         Its rows hold the throughput and learning results of a training on one machine (`measured_run.train`), but with
@@ -58,25 +58,15 @@ class Asked:
             UserError: workload, mapping and sizes are not compatible, or nothing listens at the address.
         """
         check_address(self.address)
-        check(item, mapping, self.size, batch_size)
+        check(item, mapping, self.size)
         placement = Placement.of(mapping).chosen(self.place)
-        resolved = Resolved(
-            item,
-            mapping,
-            batch_size,
-            STRICT,
-            Kind.REPLAY,
-            Fusion.NONE,
-            ahead=0,
-            iteration=Iteration.of(item.training),
-            processes=self.size.actors,
-        )
+        batch_size = item.training.batch_size
+        shape = Shape(batch_size=batch_size)
+        resolved = Resolved(item, mapping, STRICT, Fusion.NONE, shape, self.size.actors)
 
         def measure(run: Run, report: Report) -> Sequence[Row]:
             with connected(self.address, placement.resources()):
-                training = ClusterTraining(
-                    item, mapping, self.size, placement=placement, batch_size=batch_size, seed=seed
-                )
+                training = ClusterTraining(item, mapping, self.size, placement=placement, seed=seed)
                 rows = measured_run.measured(training, resolved, seed, extent, report)
             told = asdict(self.size)
             told |= {"machines": len(set(training.nodes.values())), "restarts": training.restarts}

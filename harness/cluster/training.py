@@ -88,7 +88,6 @@ class ClusterTraining:
     Args:
         size: number of actors, shards and learners; each actor has at least one environment.
         placement: the machines that may run each role; by default those that the mapping requires.
-        batch_size: transitions per gradient step; by default the workload's.
         ahead: number of rounds that are submitted before the results of the first are ready; with 0, each round
             waits for the one before it.
 
@@ -114,18 +113,17 @@ class ClusterTraining:
         size: Size,
         *,
         placement: Placement | None = None,
-        batch_size: int | None = None,
         seed: int = 0,
         threads: int = 1,
         ahead: int = AHEAD,
     ) -> None:
-        self._batch_size = workload.training.batch_size if batch_size is None else batch_size
-        check(workload, mapping, size, self._batch_size)
+        check(workload, mapping, size)
         placement = placement or Placement.of(mapping)
         workload = _with_environments(workload, size.actors)
-        shard_workload = _of_a_shard(workload, size.shards, self._batch_size)
+        shard_workload = _of_a_shard(workload, size.shards)
         self.fusion = Fusion.NONE  # the shards sample by themselves
         settings = workload.training
+        self._batch_size = settings.batch_size
         self._algorithm = algorithm_of(workload)
         self._environments, self._learning_starts = settings.actors, settings.learning_starts
         self._steps_a_call, self._vector_steps = round_of(
@@ -162,8 +160,7 @@ class ClusterTraining:
         ]
         made = LearnerActor.options(**share(placement.learners))  # type: ignore[attr-defined]
         self._learners = [
-            made.remote(workload, mapping, self._batch_size, seeds[3], threads, number)
-            for number in range(size.learners)
+            made.remote(workload, mapping, seeds[3], threads, number) for number in range(size.learners)
         ]
         begun = [learner.begin.remote() for learner in self._learners]
         self._states = [state for state, _ in begun]
@@ -406,7 +403,7 @@ def shard_of(actor: int, round_number: int, shards: int) -> int:
     return (actor + round_number) % shards
 
 
-def check(workload: Workload, mapping: Mapping, size: Size, batch_size: int) -> None:
+def check(workload: Workload, mapping: Mapping, size: Size) -> None:
     """Check that a workload can be trained on a cluster with this mapping and these sizes, without starting anything.
 
     Raises:
@@ -424,9 +421,11 @@ def check(workload: Workload, mapping: Mapping, size: Size, batch_size: int) -> 
     if mapping.learner.precision != FLOAT_32:
         raise UserError("command line", "mapping", mapping, f"with --ray: a learner in {FLOAT_32}")
     settings = workload.training
-    most = min(workload.replay.capacity, settings.learning_starts) // batch_size
+    most = min(workload.replay.capacity, settings.learning_starts) // settings.batch_size
     if size.shards > most:
-        allowed = f"1 to {most}, so that each shard holds a batch of {batch_size} when learning starts"
+        allowed = (
+            f"1 to {most}, so that each shard holds a batch of {settings.batch_size} when learning starts"
+        )
         raise UserError("command line", "--shards", size.shards, allowed)
 
 
@@ -440,13 +439,12 @@ def _with_environments(workload: Workload, actors: int) -> Workload:
     )
 
 
-def _of_a_shard(workload: Workload, shards: int, batch_size: int) -> Workload:
+def _of_a_shard(workload: Workload, shards: int) -> Workload:
     """Return the workload for one shard of the replay: with its part of the items."""
-    tables = workload.tables()
+    tables, batch_size = workload.tables(), workload.training.batch_size
     tables["training"] |= {
         "presampled_batches": 0,
         "batch_sizes": [batch_size],
-        "batch_size": batch_size,
         "learning_starts": batch_size,
     }
     tables["replay"] |= {"capacity": max(2, workload.replay.capacity // shards)}

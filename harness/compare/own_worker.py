@@ -17,8 +17,8 @@ from placerl.harness.compare.protocol import WorkerJob, WorkerResult
 from placerl.harness.core.errors import UserError
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
+from placerl.harness.runtime.measured_run import Started, start
 from placerl.harness.runtime.resolve import resolve
-from placerl.harness.runtime.start import Started, start
 from placerl.harness.runtime.training import Training
 
 _VERSIONS = {

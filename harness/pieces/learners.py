@@ -18,7 +18,7 @@ from placerl.harness.pieces.base import (
     random_transitions,
     targets,
 )
-from placerl.harness.pieces.learner_memory import require_learner
+from placerl.harness.pieces.memory import require_learner
 from placerl.harness.pieces.work import Work
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.custom_task import CustomTask

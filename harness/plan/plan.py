@@ -197,9 +197,7 @@ def machine_peaks_cell() -> Cell:
     )
 
 
-def run_cell(
-    item: Workload, batch_size: int, seed: int, extent: Extent, given: Resolved | None = None
-) -> Cell:
+def run_cell(item: Workload, seed: int, extent: Extent, given: Resolved | None = None) -> Cell:
     """Return the cell (a unit of work of a run) that trains a workload under a mapping.
 
     A mapping assigns learner, replay management and storage to devices.
@@ -212,8 +210,10 @@ def run_cell(
             that the default strategy chooses from the run's predictions.
     """
 
+    batch_size = item.training.batch_size
+
     def measure(run: Run, report: Report) -> Sequence[Row]:
-        resolved = given or resolve(STRICT, item, chosen_mapping(run, item, batch_size), batch_size)
+        resolved = given or resolve(STRICT, item, chosen_mapping(run, item, batch_size))
         return measured_run.train(resolved, seed, extent, report)
 
     under = "".join(f"/{part}" for part in (given.mapping, given.schedule) if str(part)) if given else ""
@@ -312,7 +312,7 @@ def plan(tier: Tier) -> list[Cell]:
             more = {size for size in tier.simulated_replay_sizes if size <= item.replay.capacity}
             cells += [simulated_replay_cell(item, size, SIMULATED_DEVICE) for size in sorted(more - sizes)]
         for seed in item.training.seeds[: tier.seeds]:
-            cells.append(run_cell(item, item.training.batch_size, seed, Extent(tier.run_s)))
+            cells.append(run_cell(item, seed, Extent(tier.run_s)))
         baselines = tier.compared_with(item.algorithm.name)
         cells += [compare_cell(item, baseline, tier) for baseline in baselines]
         cells += [

@@ -19,7 +19,7 @@ from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import absent_platforms
 from placerl.harness.measure.conditions import quota_warning
-from placerl.harness.pieces.learner_memory import check_learner
+from placerl.harness.pieces.memory import check_learner
 from placerl.harness.plan import plan, tiers
 from placerl.harness.plan.tiers import Tier
 from placerl.harness.platforms import this_machine
@@ -109,34 +109,32 @@ def held(run: Run, *cells: Cell) -> Sequence[Row]:
     return cells[-1].rows(run)
 
 
-def profiled(
-    run: Run, item: workloads.Workload, batch_size: int, tier: Tier, precisions: Sequence[str] = ()
-) -> Sequence[Row]:
+def profiled(run: Run, item: workloads.Workload, tier: Tier, precisions: Sequence[str] = ()) -> Sequence[Row]:
     """Return the times of a workload's primitives on every backend; measure them first if the run does not hold them.
 
     Args:
         precisions: number formats in which learners are timed as well as in float32.
     """
+    batch_size = item.training.batch_size
     rows = held(run, plan.profile_cell(item, batch_size, tier, precisions))
     if precisions:
         return rows
     return run.measurements(suite=Suite.PROFILE, workload=item.name, batch_size=batch_size)
 
 
-def simulated(run: Run, item: workloads.Workload, batch_size: int, device: str) -> Sequence[Row]:
+def simulated(run: Run, item: workloads.Workload, device: str) -> Sequence[Row]:
     """Return the times of a workload's primitives on a simulated device; simulate them first if they are not stored.
 
     Args:
         device: name of the simulated device, such as "fpga:u200".
     """
-    rows = held(run, plan.simulated_cell(item, batch_size, device))
+    rows = held(run, plan.simulated_cell(item, item.training.batch_size, device))
     return [row for row in rows if row.suite == simulated_profile.SUITE]
 
 
 def predicted(
     run: Run,
     item: workloads.Workload,
-    batch_size: int,
     tier: Tier,
     precisions: Sequence[str] = (),
     device: str | None = None,
@@ -150,6 +148,7 @@ def predicted(
         precisions: number formats in which learners are timed as well as in float32.
         device: name of a simulated device that is added to this machine, such as "fpga:u200"; None: none is.
     """
+    batch_size = item.training.batch_size
     cells = [plan.profile_cell(item, batch_size, tier, precisions)]
     if device is None:
         cells += [plan.prediction_cell(item, batch_size, precisions)]
@@ -217,10 +216,10 @@ def predictions(
         if platform != platforms.THIS_MACHINE:
             raise UserError(COMMAND_LINE, _DEVICE, device, ("none with another ", _PLATFORM))
         with closing(begin(results, time_to_spend)) as run:
-            rows = predicted(run, item, size, time_to_spend, device=device)
+            rows = predicted(run, item, time_to_spend, device=device)
     elif platform == platforms.THIS_MACHINE:
         with closing(begin(results, time_to_spend)) as run:
-            rows = predicted(run, item, size, time_to_spend, others)
+            rows = predicted(run, item, time_to_spend, others)
             if not others:
                 elsewhere = run.rows(PredictedRate, suite=Suite.PREDICTION, workload=item.name)
     else:

@@ -38,7 +38,7 @@ from placerl.harness.pieces.work import Work, step_work
 from placerl.harness.platforms import PlatformFile, SourcedNumber
 from placerl.harness.profile import machine_peaks
 from placerl.harness.profile.simulated_devices import DEVICES
-from placerl.harness.runtime.simulated_tree import explored
+from placerl.harness.runtime.simulated_parts import explored_tree
 from placerl.harness.store.rows import MachinePeak, PieceTime, PredictedRate
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of
@@ -182,7 +182,7 @@ def banked_replay(workload: Workload, batch_size: int, device: str) -> list[Piec
     from placerl.primitives.fpga.cycles.difference_table import CycleDifference, replay_difference
 
     target, size = Target.parse(device), workload.replay
-    design = explored(target, size.capacity, size.fanout, batch_size)
+    design = explored_tree(target, size.capacity, size.fanout, batch_size)
     rng = np.random.default_rng(3)
     cases = {item.primitive: item for item in tree_cases(workload, batch_size, target, design.banks)}
     for item in cases.values():

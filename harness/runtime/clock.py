@@ -10,7 +10,7 @@ from placerl.harness.loop.real_time import RealTime
 from placerl.harness.loop.virtual_time import ALL_AT_ONCE, Device, VirtualTime
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.base import Platform
-from placerl.harness.runtime import time_provenance
+from placerl.harness.runtime import simulated_parts
 from placerl.primitives.learner import Learner
 
 _SENT = (
@@ -69,7 +69,7 @@ def time_of(
         devices,
         {pair: links.bytes_per_s(*between) for pair, between in ends.items()},
         weakest(
-            Provenance.MODELLED if streams else Provenance.SIMULATED, time_provenance.of_mapping(mapping)
+            Provenance.MODELLED if streams else Provenance.SIMULATED, simulated_parts.of_mapping(mapping)
         ),
         {pair: links.latency_s(*between) for pair, between in ends.items()},
         beside,

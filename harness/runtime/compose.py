@@ -13,14 +13,14 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.environments.env_pool import EnvironmentPool
 from placerl.harness.environments.native_pool import NativePool
-from placerl.harness.loop.schedule import Fusion, InitialPriorities
+from placerl.harness.loop.schedule import STRICT, Fusion, InitialPriorities, Schedule
 from placerl.harness.loop.training_loop import TD_ERROR
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.target import STORING_DEVICES
-from placerl.harness.runtime import simulated_tree, time_provenance
+from placerl.harness.runtime import simulated_parts
 from placerl.harness.runtime.actors.in_process import Actors, InlineActors, ThreadActors
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
-from placerl.harness.runtime.learners.creation import created, learner_of
+from placerl.harness.runtime.mapped_parts import created, learner_of
 from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.runtime.timed_storage import FetchedStorage, TimedDeviceStorage, TimedStorage
 from placerl.harness.workloads import custom_task
@@ -82,14 +82,13 @@ def compose(resolved: Resolved, *, seed: int, local_storage: int) -> Parts:
     task, mapping, schedule, fusion = resolved.task, resolved.mapping, resolved.schedule, resolved.fusion
     environment_seed, exploration_seed, sampling_seed, learner_seed = np.random.SeedSequence(seed).spawn(4)
     storage = storage_of(task, mapping)
-    replay = replay_of(task, mapping, storage, fusion, resolved.batch_size)
-    own = schedule.threads, schedule.delay, schedule.streams
+    replay = replay_of(task, mapping, storage, fusion)
+    trainee = learner_of(task, mapping, learner_seed, schedule)
     by_actor = schedule.initial_priorities is InitialPriorities.ACTOR
-    trainee = learner_of(task, mapping, resolved.batch_size, learner_seed, *own, evaluating=by_actor)
     priorities = {TD_ERROR: FieldSpec((), np.float32)} if by_actor else {}
     steps = None
     if fusion is Fusion.STEP:
-        steps = steps_of(replay, trainee, resolved.ahead, schedule.replay_beside)
+        steps = steps_of(replay, trainee, resolved.shape.ahead, schedule.replay_beside)
     return Parts(
         actors=actors_of(
             task,
@@ -97,8 +96,7 @@ def compose(resolved: Resolved, *, seed: int, local_storage: int) -> Parts:
             exploration_seed,
             {**storage.fields, **priorities},
             local_storage,
-            envpool=schedule.envpool,
-            native=schedule.native_environments,
+            schedule,
         ),
         storage=storage,
         replay=replay,
@@ -127,10 +125,9 @@ def actors_of(
     exploration_seed: np.random.SeedSequence,
     fields: MappingABC[str, FieldSpec],
     local_storage: int,
+    schedule: Schedule = STRICT,
     *,
     clip: bool = False,
-    envpool: bool = False,
-    native: bool = False,
 ) -> ActorPlan:
     """Return the plan of the actors, whose environments are stepped by EnvPool, in C++, or one after another in Python.
 
@@ -139,9 +136,8 @@ def actors_of(
         environment_seed, exploration_seed: seeds of the environments and of the random numbers of actions.
         fields: columns of a transition, with shape and dtype.
         local_storage: vector steps (steps of all environments) whose transitions an actor can hold.
+        schedule: says whether EnvPool or C++ code steps the environments.
         clip: whether the policy's continuous actions may be outside [-1, 1] and are clipped for the environments.
-        envpool: whether EnvPool steps the environments.
-        native: whether C++ code steps them.
     """
     if isinstance(workload, CustomTask):
         make: Callable[[int], Any] = partial(partial, custom_task.seeded, workload.make_environment)
@@ -153,7 +149,7 @@ def actors_of(
         fields,
         local_storage,
         clip,
-        EnvironmentPool.of if envpool else NativePool.of if native else None,
+        EnvironmentPool.of if schedule.envpool else NativePool.of if schedule.native_environments else None,
     )
 
 
@@ -191,25 +187,22 @@ def storage_of(workload: Task, mapping: Mapping) -> TimedStorage:
     settings = workload.replay.capacity, columns_of(workload)
     if mapping.storage.backend not in STORING_DEVICES:
         return TimedStorage(*settings)
-    simulated = time_provenance.of_learner(mapping.learner) is not Provenance.MEASURED
+    simulated = simulated_parts.of_learner(mapping.learner) is not Provenance.MEASURED
     try:
         return (FetchedStorage if simulated else TimedDeviceStorage)(*settings, _memory(mapping))
     except MemoryError as error:
         raise UserError(mapping, "storage", mapping.storage, f"a smaller replay.capacity: {error}") from error
 
 
-def replay_of(
-    workload: Task, mapping: Mapping, storage: Storage, fusion: Fusion, batch_size: int | None = None
-) -> Replay:
+def replay_of(workload: Task, mapping: Mapping, storage: Storage, fusion: Fusion) -> Replay:
     """Create the replay that a mapping names on an empty storage.
 
     Args:
-        workload: the task, which says how samples are drawn.
+        workload: the task, which says how samples are drawn. By its batch size the sub-trees of a simulated FPGA are
+            chosen.
         mapping: gives the backend and device of the replay management.
         storage: holds the transitions; must be empty.
         fusion: which calls are joined into one native call.
-        batch_size: transitions per gradient step, by which the sub-trees of a simulated FPGA are chosen; the workload's
-            own if None.
 
     Raises:
         UserError: the backend or the device does not exist here.
@@ -223,8 +216,8 @@ def replay_of(
         "epsilon": settings.epsilon,
     }
     if fusion is Fusion.NONE:
-        size = workload.training.batch_size if batch_size is None else batch_size
-        own = simulated_tree.options(mapping.rmm, settings.capacity, settings.fanout, size)
+        size = workload.training.batch_size
+        own = simulated_parts.tree_options(mapping.rmm, settings.capacity, settings.fanout, size)
         tree = created(
             mapping, "rmm", mapping.rmm, sum_tree.create, settings.capacity, fanout=settings.fanout, **own
         )

@@ -1,4 +1,7 @@
-"""Defines the options that run a mapping in each of the loops, the orders of calls that performance models describe."""
+"""Defines the loops in which a mapping can run: their options, and which neighbouring calls are one native call.
+
+A loop is an order of calls, which a performance model describes.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -6,13 +9,15 @@ from typing import Any
 from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.loop.schedule import Fusion, Loop, Schedule, is_on_policy
 from placerl.harness.mapping.problem import problem_of
-from placerl.harness.mapping.target import Mapping
+from placerl.harness.mapping.target import CPU, NATIVE, Mapping
 from placerl.harness.measure.conditions import usable_cores
-from placerl.harness.runtime.time_provenance import is_simulated
+from placerl.harness.runtime.simulated_parts import is_simulated
 from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import Task, algorithm_of
+from placerl.primitives.training.on_policy import refusal
 
 
-def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping, batch_size: int) -> Schedule:
+def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> Schedule:
     """Return the options with which a mapping runs in a given loop, the order in which its parts are called.
 
     | loop | gradient steps | actors | replay manager |
@@ -56,7 +61,7 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping, batc
     made = replace(schedule, fusion=Fusion.NONE) if loop is Loop.STRICT else schedule
     if loop in (Loop.STRICT, Loop.FUSED):
         return replace(made, presampled_batches=0)
-    problem, simulated = problem_of(item, batch_size), is_simulated(mapping)
+    problem, simulated = problem_of(item, item.training.batch_size), is_simulated(mapping)
     if schedule.processes is None and not simulated:
         busy = schedule.threads + schedule.learners - 1 + (loop is Loop.RELAXED)
         made = replace(made, processes=min(item.training.actors, max(1, len(usable_cores()) - busy)))
@@ -66,3 +71,60 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping, batc
         return replace(made, presampled_batches=0)
     ahead = problem.ahead if schedule.presampled_batches is None else schedule.presampled_batches
     return replace(made, presampled_batches=ahead, replay_beside=True)
+
+
+def fusions(
+    task: Task, mapping: Mapping, presampled_batches: int, beside: bool = False
+) -> tuple[Fusion, ...]:
+    """Return the fusions that a mapping allows: which calls can be joined into one native call, from none to all.
+
+    Without `beside`, batches that are sampled ahead leave the replay before their gradient step, so whole steps
+    cannot be fused.
+
+    Args:
+        task: the task that is trained, with a replay.
+        presampled_batches: D, batches sampled ahead.
+        beside: whether a replay manager samples the batches in parallel with the learner.
+    """
+    possible = [Fusion.NONE]
+    if mapping.rmm == NATIVE and mapping.storage == CPU and task.replay.prioritized:
+        possible.append(Fusion.REPLAY)
+        if mapping.learner.in_floats == NATIVE and (presampled_batches == 0 or beside):
+            possible.append(Fusion.STEP)
+    return tuple(possible)
+
+
+def on_policy_fusions(task: Task, mapping: Mapping, schedule: Schedule) -> tuple[Fusion, ...]:
+    """Return which calls can be joined into one native call for an on-policy task: none, or also whole iterations.
+
+    A whole iteration can be one call if environments and learner are native and there is no actor process.
+
+    Args:
+        task: the on-policy task that is trained.
+        mapping: gives the learner.
+        schedule: says whether environments are native, and how many processes are requested.
+    """
+    alone = not schedule.actor_processes(task)
+    able = schedule.native_environments and mapping.learner == NATIVE and alone
+    return (Fusion.NONE, Fusion.ITERATION) if able and not refusal(algorithm_of(task)) else (Fusion.NONE,)
+
+
+def chosen_fusion(task: Task, mapping: Mapping, schedule: Schedule) -> Fusion:
+    """Return which calls are joined into one native call: as requested, or by default as many as possible.
+
+    Raises:
+        UserError: the task, the mapping or the options do not allow the requested fusion.
+    """
+    on_policy = is_on_policy(task)
+    if on_policy:
+        possible = on_policy_fusions(task, mapping, schedule)
+    else:
+        possible = fusions(task, mapping, schedule.ahead(task), schedule.replay_beside)
+    chosen = possible[-1] if schedule.fusion is None else schedule.fusion
+    if chosen in possible:
+        return chosen
+    allowed: tuple[object, ...] = (", ".join(possible),)
+    if on_policy and chosen is Fusion.ITERATION:
+        needs = OptionName("native_environments"), ", a native learner, two networks and no processes"
+        allowed += (f"; {chosen} with ", *needs)
+    raise UserError(task.name if on_policy else mapping, "fusion", chosen, allowed)

@@ -11,22 +11,25 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import HowTimed, Interrupted, Row
 from placerl.harness.core.suites import Suite
-from placerl.harness.loop.schedule import Fusion
+from placerl.harness.loop.schedule import Fusion, is_on_policy
 from placerl.harness.mapping.assignments import Assignment
 from placerl.harness.mapping.metrics import per_watt
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.platforms.energy import EnergyMeter, meter_of
-from placerl.harness.runtime import simulated_tree
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.evaluation import EPISODES, LIMIT_S, Act, Evaluation, best_mean, solved
-from placerl.harness.runtime.learners.creation import delay_of
+from placerl.harness.runtime.mapped_parts import delay_of
+from placerl.harness.runtime.native_iterations import NativeIterations
+from placerl.harness.runtime.native_threads import ThreadedTraining
+from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.runtime.resolve import Resolved
-from placerl.harness.runtime.start import start
-from placerl.harness.runtime.training import Progress
+from placerl.harness.runtime.simulated_parts import tree_columns
+from placerl.harness.runtime.training import Progress, Training
 from placerl.harness.store.rows import TrainingResult
 from placerl.harness.workloads import Workload
 
+Started = Training | OnPolicyTraining | NativeIterations | ThreadedTraining
 # long compared with the clock and one episode's reset, short compared with the machine's drift
 STRETCH_S = 0.5
 
@@ -110,7 +113,7 @@ class _Run:
             suite=Suite.RUN,
             workload=self.resolved.workload.name,
             primitive="training",
-            batch_size=self.resolved.batch_size,
+            batch_size=self.resolved.shape.batch_size,
             provenance=self.provenance,
             **self.columns | self._counts() | values,
         )
@@ -217,6 +220,24 @@ class _Run:
         return [self._row(quantity=name, value=value, **asked) for name, value in both.items()]
 
 
+def start(resolved: Resolved, seed: int = 0) -> Started:
+    """Return the training of what `resolve` returned, ready for `warm_up` and `advance`.
+
+    Args:
+        resolved: what is trained, and how.
+
+    Raises:
+        UserError: a part cannot be created: its memory is taken by now, or a device refuses it.
+    """
+    if resolved.schedule.threads_native:
+        return ThreadedTraining(resolved, seed=seed)
+    if resolved.fusion is Fusion.ITERATION:
+        return NativeIterations(resolved, seed=seed)
+    if is_on_policy(resolved.task):
+        return OnPolicyTraining(resolved, seed=seed)
+    return Training(resolved, seed=seed)
+
+
 def train(resolved: Resolved, seed: int, extent: Extent, report: Report) -> Sequence[Row]:
     """Train for a time or a number of gradient steps, and return the measured throughput and episode returns.
 
@@ -268,7 +289,7 @@ def measured(
         "mapping": str(resolved.mapping),
         "assignment": str(Assignment.of(resolved.mapping)),
         "fusion": str(training.fusion),
-        **simulated_tree.stated(training),
+        **tree_columns(training),
         "seed": seed,
         "threads": resolved.schedule.threads,
         "options": resolved.schedule.given(),

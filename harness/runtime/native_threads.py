@@ -60,7 +60,7 @@ class ThreadedTraining:
                 self._environments,
                 self.replay,
                 learners=resolved.schedule.learners,
-                batch_size=resolved.batch_size,
+                batch_size=settings.batch_size,
                 pacing=Pacing(settings.learning_starts, settings.update_interval, lead if threads else 0),
                 seed=int(np.random.SeedSequence(seed).generate_state(1)[0]),
             )

@@ -67,9 +67,8 @@ class OnPolicyTraining(OnPolicyLoop):
             self._exploration_seed,
             fields,
             self._length,
+            schedule,
             clip=True,
-            envpool=schedule.envpool,
-            native=schedule.native_environments,
         )
         self._rng = np.random.default_rng(self._dealing_seed)
         self.provenance = self._time.provenance

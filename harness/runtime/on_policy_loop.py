@@ -13,7 +13,7 @@ from placerl.harness.loop.real_time import RealTime
 from placerl.harness.loop.schedule import Fusion
 from placerl.harness.measure.conditions import set_blas_threads
 from placerl.harness.runtime.actors.actor import Episode
-from placerl.harness.runtime.learners.creation import learner_of
+from placerl.harness.runtime.mapped_parts import learner_of
 from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.runtime.training import Progress
 from placerl.primitives.algorithms.ppo import PPO
@@ -51,8 +51,7 @@ class OnPolicyLoop(ABC):
         self._actors = workload.training.actors
         seeds = np.random.SeedSequence(seed).spawn(4)
         self._environment_seed, self._exploration_seed, self._dealing_seed, learner_seed = seeds
-        own = schedule.threads, schedule.delay
-        self.learner = learner or learner_of(workload, mapping, resolved.batch_size, learner_seed, *own)
+        self.learner = learner or learner_of(workload, mapping, learner_seed, schedule)
         self._algorithm = cast(PPO, self.learner.algorithm)
         self._time = RealTime()
         self.gradient_steps = 0

@@ -1,29 +1,28 @@
 """Decides how a task is trained under a mapping: every option is checked here, once, before anything starts.
 
     resolved = resolve(Schedule(overlap=8), workloads.load("cartpole-dqn"), Mapping.parse("native-native-cpu"))
-    training = start(resolved)  # of `harness.runtime.start`
+    training = start(resolved)  # of `harness.runtime.measured_run`
 
 The classes of trainings take a `Resolved` and check nothing themselves.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.environments import env_pool, native_pool
 from placerl.harness.loop.iteration import Iteration, check_overlap, collected_rows
 from placerl.harness.loop.schedule import STRICT, Fusion, InitialPriorities, Loop, Schedule, is_on_policy
+from placerl.harness.loop.training_loop import Shape
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.target import NATIVE, NATIVE_MAPPING
 from placerl.harness.measure.conditions import usable_cores
-from placerl.harness.runtime import loops, mapped_parts, memory
-from placerl.harness.runtime.fusions import chosen_fusion
-from placerl.harness.runtime.learners.creation import check_delay, check_streams
+from placerl.harness.pieces import memory
+from placerl.harness.runtime import loops, mapped_parts
 from placerl.harness.runtime.learners.gradient_graphs import BACKENDS
-from placerl.harness.runtime.time_provenance import is_simulated
+from placerl.harness.runtime.simulated_parts import is_simulated
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.custom_task import CustomTask
-from placerl.harness.workloads.task import Task, algorithm_of
+from placerl.harness.workloads.task import Task, algorithm_of, resized
 from placerl.primitives.environments import factory as native_environments
 from placerl.primitives.quantization.precision import FLOAT_32
 
@@ -52,39 +51,24 @@ OF_THREADS = (
 _WITH_THREADS = (" with ", OptionName("threads_native"))
 
 
-class Kind(StrEnum):
-    """What trains a task: one of the classes that `harness.runtime.start` chooses among."""
-
-    REPLAY = "replay"  # `training.Training`
-    ON_POLICY = "on-policy"  # `on_policy.OnPolicyTraining`
-    ITERATIONS = "iterations"  # `native_iterations.NativeIterations`
-    THREADS = "threads"  # `native_threads.ThreadedTraining`
-
-
 @dataclass(frozen=True)
 class Resolved:
     """How a task is trained under a mapping, with all that options leave open decided; `resolve` returns it.
 
     Attributes:
-        task: the task, with the requested number of actors.
+        task: the task, with the requested number of actors and batch size.
         mapping: backend and device of learner, replay management and storage.
-        batch_size: transitions per gradient step.
         schedule: the requested options, and what a requested loop adds to them.
-        kind: what trains it.
         fusion: which calls are joined into one native call.
-        ahead: D, batches sampled ahead; 0 without a replay.
-        iteration: the steps between two insertions into the replay.
-        processes: processes that step the environments, 0 for the learner's own; of `Kind.THREADS` threads.
+        shape: the steps between two insertions into the replay; without a replay, no batch is sampled ahead.
+        processes: processes that step the environments, 0 for the learner's own; of C++ threads, the actors' threads.
     """
 
     task: Task
     mapping: Mapping
-    batch_size: int
     schedule: Schedule
-    kind: Kind
     fusion: Fusion
-    ahead: int
-    iteration: Iteration
+    shape: Shape
     processes: int
 
     @property
@@ -119,84 +103,71 @@ def resolve(
         UserError: an option is not supported; the first one is reported.
     """
     task = schedule.applied(task)
-    size = task.training.batch_size if batch_size is None else batch_size
+    if batch_size is not None:
+        task = resized(task, batch_size)
     if loop is not None:
         if isinstance(task, CustomTask):
             raise UserError(task.name, "loop", loop, "none with a task of your own, which states its options")
-        schedule = loops.under(loop, schedule, task, mapping, size)
+        schedule = loops.under(loop, schedule, task, mapping)
     if schedule.threads_native:
-        resolved = _threads(schedule, task, mapping, size)
+        _check_threads(schedule, task, mapping)
+        mapped_parts.check(task, mapping, schedule.delay)
+        fusion, processes = Fusion.REPLAY, actor_threads(schedule, task.training.actors)
     else:
-        resolved = _with_python(schedule, task, mapping, size, existing)
+        processes = schedule.actor_processes(task, is_simulated(mapping))
+        _check_options(schedule, task, processes, counted=existing is None)
+        fusion = loops.chosen_fusion(task, mapping, schedule) if existing is None else existing
+        _check_mapped(schedule, task, mapping, fusion, processes)
+        if existing is None:
+            mapped_parts.check(task, mapping, schedule.delay)
+            _check_managed(task, mapping)
+        if processes and not schedule.overlap and is_simulated(mapping):
+            raise UserError(task.name, "actor processes", processes, "0 in virtual time without overlap")
     if gradient_steps is not None:
-        check_delay(mapping, schedule.delay, gradient_steps)
-    return resolved
+        mapped_parts.check_delay(mapping, schedule.delay, gradient_steps)
+    return Resolved(task, mapping, schedule, fusion, _shape(schedule, task), processes)
 
 
-def check_unmapped(schedule: Schedule, task: Task, batch_size: int | None = None) -> None:
+def _shape(schedule: Schedule, task: Task) -> Shape:
+    iteration = Iteration.of(task.training, schedule.overlap)
+    return Shape(
+        iteration.vector_steps,
+        iteration.gradient_steps,
+        task.training.batch_size,
+        overlapped=schedule.overlap > 0,
+        ahead=0 if is_on_policy(task) else schedule.ahead(task),
+        deferred=schedule.deferred_insertion,
+        one_buffer=schedule.single_buffered,
+    )
+
+
+def check_unmapped(schedule: Schedule, task: Task) -> None:
     """Check what does not depend on the mapping, so that no mapping is chosen for options that cannot run.
 
     Args:
         schedule: the requested options.
         task: the task to train.
-        batch_size: transitions per gradient step; None: the task's own.
 
     Raises:
         UserError: an option is not supported; the first one is reported.
     """
     task = schedule.applied(task)
-    size = task.training.batch_size if batch_size is None else batch_size
     if schedule.threads_native:  # under one mapping only
-        _check_threads(schedule, task, Mapping.parse(NATIVE_MAPPING), size)
+        _check_threads(schedule, task, Mapping.parse(NATIVE_MAPPING))
     else:
-        _check_options(schedule, task, size, schedule.actor_processes(task))
+        _check_options(schedule, task, schedule.actor_processes(task))
 
 
-def _with_python(
-    schedule: Schedule, task: Task, mapping: Mapping, batch_size: int, existing: Fusion | None
-) -> Resolved:
-    """Return how a training runs whose loop is in Python, or, of on-policy iterations, in one native call each."""
-    simulated, on_policy = is_simulated(mapping), is_on_policy(task)
-    processes = schedule.actor_processes(task, simulated)
-    _check_options(schedule, task, batch_size, processes, counted=existing is None)
-    fusion = chosen_fusion(task, mapping, schedule) if existing is None else existing
-    if not on_policy:
+def _check_mapped(schedule: Schedule, task: Task, mapping: Mapping, fusion: Fusion, processes: int) -> None:
+    """Check what depends on the mapping's backends, but not on whether they are here."""
+    if not is_on_policy(task):
         _check_hidden(schedule, task, mapping, fusion)
         _check_initial_priorities(schedule, task, mapping)
     _check_division(schedule, mapping, processes)
-    check_streams(task, mapping, batch_size, schedule.streams)
-    if existing is None:
-        mapped_parts.check(task, mapping, schedule.delay, batch_size)
-        _check_managed(task, mapping)
-    if processes and not schedule.overlap and simulated:
-        raise UserError(task.name, "actor processes", processes, "0 in virtual time without overlap")
-    kind = Kind.REPLAY
-    if on_policy:
-        kind = Kind.ITERATIONS if fusion is Fusion.ITERATION else Kind.ON_POLICY
-    ahead = 0 if on_policy else schedule.ahead(task)
-    iteration = Iteration.of(task.training, schedule.overlap)
-    return Resolved(task, mapping, batch_size, schedule, kind, fusion, ahead, iteration, processes)
+    mapped_parts.check_streams(task, mapping, schedule.streams)
 
 
-def _threads(schedule: Schedule, task: Task, mapping: Mapping, batch_size: int) -> Resolved:
-    _check_threads(schedule, task, mapping, batch_size)
-    mapped_parts.check(task, mapping, schedule.delay, batch_size)
-    return Resolved(
-        task,
-        mapping,
-        batch_size,
-        schedule,
-        Kind.THREADS,
-        Fusion.REPLAY,
-        ahead=0,
-        iteration=Iteration.of(task.training),
-        processes=actor_threads(schedule, task.training.actors),
-    )
-
-
-def _check_options(
-    schedule: Schedule, task: Task, batch_size: int, processes: int, *, counted: bool = True
-) -> None:
+def _check_options(schedule: Schedule, task: Task, processes: int, *, counted: bool = True) -> None:
     """Check what does not depend on the mapping's backends; `counted`: the memory of the parts, too."""
     cores = len(usable_cores())
     if not 1 <= schedule.threads <= cores:
@@ -206,9 +177,9 @@ def _check_options(
     _check_environments(schedule, task)
     collected = 0
     if is_on_policy(task):
-        _check_on_policy(schedule, task, batch_size)
+        _check_on_policy(schedule, task)
     else:
-        _check_batches(task, batch_size, schedule.ahead(task))
+        _check_batches(task, schedule.ahead(task))
         for name in ("deferred_insertion", "single_buffered"):
             if getattr(schedule, name) and not schedule.overlap:
                 raise UserError(task.name, name, True, "False without overlap: actors and learner take turns")
@@ -218,10 +189,10 @@ def _check_options(
     if schedule.streams is not None and schedule.reallocate:
         allowed = "none with re-allocation, which splits batches itself"
         raise UserError(task.name, "streams", schedule.streams, allowed)
-    if schedule.learners > batch_size:
+    if schedule.learners > (batch_size := task.training.batch_size):
         raise UserError(task.name, "learners", schedule.learners, f"at most the batch size, {batch_size}")
     if counted:
-        memory.check(task, batch_size, schedule.ahead(task), processes, schedule.learners, collected)
+        memory.check_run(task, schedule.ahead(task), processes, schedule.learners, collected)
 
 
 def _check_processes(task: Task, processes: int) -> None:
@@ -252,7 +223,7 @@ def check_envpool(task: Task) -> None:
     env_pool.check(task.environment, task.name)
 
 
-def _check_on_policy(schedule: Schedule, task: Task, batch_size: int) -> None:
+def _check_on_policy(schedule: Schedule, task: Task) -> None:
     """Refuse options of a replay, or of running in parallel with one, and minibatches larger than an iteration."""
     why = "for PPO, which learns from its own latest samples"
     for name in (*OF_A_REPLAY, *HIDING):
@@ -260,13 +231,13 @@ def _check_on_policy(schedule: Schedule, task: Task, batch_size: int) -> None:
             raise UserError(task.name, name, found, f"{getattr(STRICT, name)} {why}")
     assert isinstance(task, Workload)
     samples = task.algorithm.hyperparameters["trajectory_length"] * task.training.actors
-    if batch_size > samples:
+    if (batch_size := task.training.batch_size) > samples:
         raise UserError(task.name, "batch_size", batch_size, f"1 to actors * trajectory_length, {samples}")
 
 
-def _check_batches(task: Task, batch_size: int, ahead: int) -> None:
+def _check_batches(task: Task, ahead: int) -> None:
     """Refuse a storage that is too small for a batch and the batches that wait for their gradient step."""
-    capacity = task.replay.capacity
+    capacity, batch_size = task.replay.capacity, task.training.batch_size
     needed = batch_size * (ahead + 1)
     if ahead < 0 or (ahead and needed > capacity):
         allowed = f"0 to replay.capacity / batch_size - 1, {capacity // batch_size - 1}"
@@ -360,7 +331,7 @@ def actor_threads(schedule: Schedule, environments: int) -> int:
     return max(threads for threads in range(1, free + 1) if environments % threads == 0)
 
 
-def _check_threads(schedule: Schedule, task: Task, mapping: Mapping, batch_size: int) -> None:
+def _check_threads(schedule: Schedule, task: Task, mapping: Mapping) -> None:
     """Refuse what C++ threads cannot train."""
     if str(mapping) != NATIVE_MAPPING:
         raise UserError(task.name, "mapping", mapping, (NATIVE_MAPPING, *_WITH_THREADS))
@@ -372,7 +343,7 @@ def _check_threads(schedule: Schedule, task: Task, mapping: Mapping, batch_size:
     if is_on_policy(task) or not task.replay.prioritized:
         found = "no prioritised replay"
         raise UserError(task.name, "replay", found, "a prioritised one, which the threads share")
-    learners, environments = schedule.learners, task.training.actors
+    learners, environments, batch_size = schedule.learners, task.training.actors, task.training.batch_size
     if not 1 <= learners <= batch_size or batch_size % learners:
         raise UserError(task.name, "learners", learners, f"a divisor of the batch size, {batch_size}")
     threads = actor_threads(schedule, environments)
@@ -381,7 +352,7 @@ def _check_threads(schedule: Schedule, task: Task, mapping: Mapping, batch_size:
     if threads < 0 or (threads and environments % threads):
         allowed = f"a divisor of training.actors, {environments}, or 0"
         raise UserError(task.name, "processes", threads, allowed)
-    memory.check(task, batch_size, 0, 0)
+    memory.check_run(task, ahead=0, processes=0)
     native = (", ".join(native_environments.ids()), *_WITH_THREADS)
     if isinstance(task, CustomTask):
         raise UserError(task.name, "environment", "an environment of your own", native)

@@ -16,7 +16,7 @@ from placerl.harness import platforms
 from placerl.harness.loop.clock import LEARNER, RMM
 from placerl.harness.loop.real_time import RealTime
 from placerl.harness.loop.schedule import Fusion
-from placerl.harness.loop.training_loop import Shape, Traffic, TrainingLoop, Units
+from placerl.harness.loop.training_loop import Traffic, TrainingLoop, Units
 from placerl.harness.loop.virtual_time import VirtualTime
 from placerl.harness.mapping.base import Platform
 from placerl.harness.mapping.problem import PRIORITY_BYTES
@@ -115,7 +115,7 @@ class Training:
         fusion: which calls are joined into one native call.
         reallocator: re-allocates actors, if requested.
         provenance: provenance of the seconds that it reports: not "measured" if a part runs on a simulated device,
-            in virtual time (`harness.runtime.clock`, `harness.runtime.time_provenance`).
+            in virtual time (`harness.runtime.clock`, `harness.runtime.simulated_parts`).
 
     Raises:
         UserError: a part cannot be created.
@@ -130,19 +130,17 @@ class Training:
         platform: Callable[[], Platform] = links_of_map,
     ) -> None:
         task, mapping, schedule = resolved.task, resolved.mapping, resolved.schedule
-        processes, overlap, ahead = resolved.processes, schedule.overlap, resolved.ahead
+        processes, shape = resolved.processes, resolved.shape
         torch.set_num_threads(schedule.threads)
         set_blas_threads(schedule.threads)  # actors in turns with the learner choose their actions with NumPy
         settings = task.training
-        self._batch_size = resolved.batch_size
-        self._vector_steps = resolved.iteration.vector_steps
-        self._gradient_steps_a_round = resolved.iteration.gradient_steps
+        self._gradient_steps_a_round = shape.gradient_steps
         rows = min(WARM_UP_ROWS, task.replay.capacity)
-        self._warm_up_steps = max(self._vector_steps, rows // settings.actors)
+        self._warm_up_steps = max(shape.vector_steps, rows // settings.actors)
         self._learning_starts = settings.learning_starts
         created = parts is None
         # A single active actor steps for all.
-        room = max(self._vector_steps, self._warm_up_steps) * (settings.actors if schedule.reallocate else 1)
+        room = max(shape.vector_steps, self._warm_up_steps) * (settings.actors if schedule.reallocate else 1)
         parts = parts or compose(resolved, seed=seed, local_storage=room)
         self._parallel: ParallelLearner | LearnerProcesses | None = None
         with ExitStack() as opened:  # if anything fails, what was started before is ended
@@ -167,15 +165,15 @@ class Training:
                 self.replay,
                 platform,
                 (RMM,) if schedule.replay_beside else (),
-                {LEARNER: self._batch_size} if schedule.streamed else {},
+                {LEARNER: shape.batch_size} if schedule.streamed else {},
             )
             if schedule.replay_beside and not isinstance(self._time, VirtualTime) and self._steps is None:
-                self._time = TimeBeside(ahead + _CALLS_A_STEP)
+                self._time = TimeBeside(shape.ahead + _CALLS_A_STEP)
             opened.callback(self._time.close)
             self.provenance = self._time.provenance
             self._storage.without_waiting = isinstance(self._time, VirtualTime)
             item_bytes = self._storage.nbytes // self._storage.capacity
-            items_bytes = self._batch_size * item_bytes
+            items_bytes = shape.batch_size * item_bytes
             device, simulated = mapping.storage.device, mapping.storage.backend == "fpga"
             together = simulated and self._time.is_simulated(RMM)
             self._storage_apart = simulated or self._time.is_simulated(RMM)
@@ -191,17 +189,8 @@ class Training:
             )
             self._actors = settings.actors
             self.gradient_steps = 0
-            self._acting = parts.acting or self._started_actors(parts.actors, processes, overlap > 0)
+            self._acting = parts.acting or self._started_actors(parts.actors, processes, shape.overlapped)
             opened.callback(self._acting.close)
-            shape = Shape(
-                self._vector_steps,
-                self._gradient_steps_a_round,
-                self._batch_size,
-                overlap > 0,
-                ahead,
-                schedule.deferred_insertion,
-                schedule.single_buffered,
-            )
             units = Units(self._acting, self._storage, self.replay, self.learner, parts.rng, parts.steps)
             self._loop = TrainingLoop(self._time, units, shape, traffic)
             self.reallocator = (

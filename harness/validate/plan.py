@@ -16,7 +16,7 @@ size. Its rows, all of suite `validation`:
 A strategy is a performance model that predicts the throughput of mappings and chooses one. Errors are signed:
 predicted / achieved - 1, for a throughput and likewise for the time of a term. The FPGA is simulated. Mappings that
 use it run in virtual time, and their rows are `simulated`, or `modelled` if the learner is on it
-(`harness.runtime.time_provenance`). A strategy chooses once without and once with it.
+(`harness.runtime.simulated_parts`). A strategy chooses once without and once with it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ from placerl.harness.profile.cases.validation_rounds import (
     validation_cases,
 )
 from placerl.harness.runtime import mapped_parts
-from placerl.harness.runtime.fusions import fusions
+from placerl.harness.runtime.loops import fusions
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import ComparisonResult, MachinePeak, PieceTime, PredictedRate
 from placerl.harness.store.store import Run as StoredRun

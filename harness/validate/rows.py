@@ -38,7 +38,7 @@ from placerl.harness.mapping.table import Cell
 from placerl.harness.measure import statistics
 from placerl.harness.measure.protocol import Timing
 from placerl.harness.profile.cases.training import TimedTraining, case_name
-from placerl.harness.runtime import simulated_tree, time_provenance
+from placerl.harness.runtime import simulated_parts
 from placerl.harness.store.rows import (
     AchievedRate,
     Overhead,
@@ -108,13 +108,13 @@ def achieved(
         for name, part in timings.items()
         if name.startswith(f"{whole}: ") and part.median_s is not None
     }
-    told: dict[str, Any] = simulated_tree.stated(run.training) if run else {}
+    told: dict[str, Any] = simulated_parts.tree_columns(run.training) if run else {}
     row = AchievedRate(
         suite=SUITE,
         primitive="training",
         mapping=str(mapping),
         quantity="gradient_steps_per_s",
-        provenance=time_provenance.of_mapping(mapping),
+        provenance=simulated_parts.of_mapping(mapping),
         status=timing.status,
         reason=timing.reason,
         value=steps / timing.median_s if timing.median_s else None,

@@ -17,6 +17,14 @@ Task = Workload | CustomTask
 """A task that can be trained: a workload from a file, or a user's own task."""
 
 
+def resized(task: Task, batch_size: int) -> Task:
+    """Return a task with another batch size; unlike `workloads.with_batch_size` it changes and checks nothing else."""
+    training = task.training.model_copy(update={"batch_size": batch_size})
+    if isinstance(task, CustomTask):
+        return replace(task, training=training)
+    return task.model_copy(update={"training": training})
+
+
 def algorithm_of(
     workload: Task, dtype: torch.dtype = torch.float32, *, evaluating: bool = False
 ) -> Algorithm:

@@ -24,8 +24,8 @@ import signal
 from placerl.harness import workloads as workload
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
+from placerl.harness.runtime.measured_run import start
 from placerl.harness.runtime.resolve import resolve
-from placerl.harness.runtime.start import start
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
 item = workload.override(workload.load("cartpole-dqn"), "training.actors", 2, "test")

@@ -20,9 +20,10 @@ from placerl.harness.profile.cases.trained import profiled_start
 from placerl.harness.runtime.actors.in_process import Actors
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
 from placerl.harness.runtime.compose import replay_of, storage_of
-from placerl.harness.runtime.fusions import fusions
-from placerl.harness.runtime.time_provenance import is_simulated
+from placerl.harness.runtime.loops import fusions
+from placerl.harness.runtime.simulated_parts import is_simulated
 from placerl.harness.workloads import Workload
+from placerl.harness.workloads.task import resized
 from placerl.primitives import sum_tree
 from placerl.primitives.learner import Learner
 from placerl.primitives.learner.fused import FusedSteps
@@ -87,9 +88,8 @@ class SharedParts:
         form = Fusion.REPLAY if possible and fusion is not Fusion.NONE else Fusion.NONE
         key = target, mapping.storage, form, fetched
         if key not in self._replays:
-            made = replay_of(
-                self.workload, mapping, storage_of(self.workload, mapping), form, self._batch_size
-            )
+            sized = resized(self.workload, self._batch_size)
+            made = replay_of(sized, mapping, storage_of(sized, mapping), form)
             same = next((one for kept, one in self._replays.items() if kept[1:] == key[1:]), None)
             rng = np.random.default_rng(0)
             if form is Fusion.NONE and same is not None:

@@ -17,9 +17,9 @@ from placerl.harness.loop.schedule import STRICT
 from placerl.harness.mapping import Mapping
 from placerl.harness.pieces.base import block_rows
 from placerl.harness.pieces.learners import TrainedStart
+from placerl.harness.runtime.measured_run import start
 from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.runtime.resolve import resolve
-from placerl.harness.runtime.start import start
 from placerl.harness.runtime.training import Training
 from placerl.harness.workloads import Workload
 

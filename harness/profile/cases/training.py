@@ -19,10 +19,10 @@ from placerl.harness.runtime.actors.in_process import Actors
 from placerl.harness.runtime.actors.pool import ActorPlan
 from placerl.harness.runtime.clock import simulated_s
 from placerl.harness.runtime.compose import Parts, actors_of, start_actors, steps_of
-from placerl.harness.runtime.fusions import fusions
+from placerl.harness.runtime.loops import fusions
 from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.runtime.resolve import resolve
-from placerl.harness.runtime.time_provenance import is_simulated
+from placerl.harness.runtime.simulated_parts import is_simulated
 from placerl.harness.runtime.timed_storage import TimedStorage
 from placerl.harness.runtime.training import Progress, Training
 from placerl.harness.workloads import Workload

@@ -26,10 +26,10 @@ from placerl.harness.profile.cases.rounds import (
 )
 from placerl.harness.profile.cases.runtime_rounds import empty_training
 from placerl.harness.profile.cases.shared_parts import SharedParts, managers
-from placerl.harness.runtime import time_provenance
+from placerl.harness.runtime import simulated_parts
 from placerl.harness.runtime.actors.actor import Actor
 from placerl.harness.runtime.actors.in_process import Actors, InlineActors
-from placerl.harness.runtime.fusions import fusions
+from placerl.harness.runtime.loops import fusions
 from placerl.harness.runtime.training import Training
 from placerl.harness.runtime.units.shared_arrays import SharedArrays
 from placerl.harness.workloads import Workload
@@ -276,5 +276,5 @@ def provenance_of(item: PrimitiveCase) -> Provenance:
     """Return the provenance of a benchmark case's seconds: measured, unless they come from a simulated FPGA."""
     if item.target != FPGA or item.primitive not in SIMULATED:
         return Provenance.MEASURED
-    of = time_provenance.of_learner if item.primitive == "round.learn" else time_provenance.of_rmm
+    of = simulated_parts.of_learner if item.primitive == "round.learn" else simulated_parts.of_rmm
     return of(item.target)

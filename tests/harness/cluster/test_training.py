@@ -91,7 +91,7 @@ def test_a_mapping_says_what_machines_have_to_offer_and_a_user_may_say_otherwise
 def test_what_cannot_run_is_refused_before_anything_starts(name, mapping, size, said):
     item = workloads.load(name)
     with pytest.raises(UserError, match=said):
-        check(item, Mapping.parse(mapping), Size(**size), item.training.batch_size)
+        check(item, Mapping.parse(mapping), Size(**size))
     assert not ray.is_initialized()
 
 

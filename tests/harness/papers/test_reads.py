@@ -158,8 +158,8 @@ def test_a_run_under_options_is_read_for_reallocation_and_a_tier_s_own_is_not() 
     item, extent = workloads.load("cartpole-ddpg"), Extent(1.0)
     claim, mapping = claim_of("PRL-T3-reallocation"), Mapping.parse("torch-native-cpu")
     schedule = Schedule(actors=2, processes=2, overlap=4, reallocate=True)
-    moving = reproduce.run_cell(item, 32, 0, extent, resolve(schedule, item, mapping))
-    own = reproduce.run_cell(item, 32, 0, extent)
+    moving = reproduce.run_cell(item, 0, extent, resolve(schedule, item, mapping))
+    own = reproduce.run_cell(item, 0, extent)
     assert claim.needs_cells([moving.key, own.key], TIERS["quick"]) == {moving.key}
 
 

@@ -148,7 +148,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
 
 def test_a_run_trains_as_was_resolved(run: Run, trained: list[tuple[object, ...]]) -> None:
     given = resolve(Schedule(overlap=4), CARTPOLE, GIVEN)
-    cell = plan.run_cell(CARTPOLE, 32, 5, Extent(7), given)
+    cell = plan.run_cell(CARTPOLE, 5, Extent(7), given)
     cell.measure(run, silent)
     assert trained == [(given, 5, Extent(7), silent)]
     assert (cell.estimate_s, cell.chain, cell.needs) == (7, "cartpole-dqn", ())
@@ -157,9 +157,10 @@ def test_a_run_trains_as_was_resolved(run: Run, trained: list[tuple[object, ...]
 def test_a_run_without_a_mapping_trains_under_the_chosen_one(
     run: Run, trained: list[tuple[object, ...]]
 ) -> None:
-    cell = plan.run_cell(CARTPOLE, 64, 5, Extent(7))
+    item = workloads.with_batch_size(CARTPOLE, 64, "test")
+    cell = plan.run_cell(item, 5, Extent(7))
     cell.measure(run, silent)
-    assert trained == [(resolve(STRICT, CARTPOLE, CHOSEN, 64), 5, Extent(7), silent)]
+    assert trained == [(resolve(STRICT, item, CHOSEN), 5, Extent(7), silent)]
     assert cell.needs == ("prediction/cartpole-dqn/64",)
 
 
@@ -173,13 +174,13 @@ def test_a_run_without_a_mapping_trains_under_the_chosen_one(
 )
 def test_a_run_s_key_says_under_what_it_trains(given: Schedule | None, under: str) -> None:
     resolved = None if given is None else resolve(given, CARTPOLE, GIVEN)
-    cell = plan.run_cell(CARTPOLE, 32, 5, Extent(7), resolved)
+    cell = plan.run_cell(CARTPOLE, 5, Extent(7), resolved)
     assert cell.key == f"run/cartpole-dqn/32/seed5{under}"
 
 
 @pytest.mark.parametrize(
     "cell",
-    [plan.run_cell(CARTPOLE, 32, 0, Extent(1)), plan.compare_cell(CARTPOLE, "sb3", TIERS["quick"])],
+    [plan.run_cell(CARTPOLE, 0, Extent(1)), plan.compare_cell(CARTPOLE, "sb3", TIERS["quick"])],
     ids=["run", "compare"],
 )
 def test_a_run_that_was_cut_short_is_due_again_and_a_whole_one_is_not(cell: Cell, run: Run) -> None:

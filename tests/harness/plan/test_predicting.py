@@ -59,7 +59,7 @@ def test_a_prediction_without_a_choice_is_made_again_and_returned_alone(
     profile.store(run, [profile.failure(RuntimeError("killed"))])
     prediction.store(run, [NO_CHOICE])
     for _ in range(2):
-        (choice,) = predicting.predicted(run, CARTPOLE, 32, QUICK)
+        (choice,) = predicting.predicted(run, CARTPOLE, QUICK)
         assert details_of(choice).keys() - details_of(CHOICE).keys() == {"conditions"}
         assert replace(choice, details=details_of(CHOICE)) == CHOICE
         assert [name for name in run.cells() if not name.startswith("memory/")] == [
@@ -126,4 +126,4 @@ def test_simulations_that_lacked_their_tools_are_made_and_shown_alone_once_these
     monkeypatch.setattr(plan.timed_block, "unavailable_reason", lambda: "")
     monkeypatch.setattr(plan.simulated, "profile", lambda *_: [cycles, peak])
     plan.simulated_cell(CARTPOLE, 32, "fpga:u200").store(run, [lacking])
-    assert predicting.simulated(run, CARTPOLE, 32, "fpga:u200") == [cycles]
+    assert predicting.simulated(run, CARTPOLE, "fpga:u200") == [cycles]

@@ -13,8 +13,7 @@ from placerl.harness.pieces.base import random_transitions
 from placerl.harness.runtime import compose, mapped_parts
 from placerl.harness.runtime.actors.in_process import InlineActors, ThreadActors
 from placerl.harness.runtime.actors.pool import ActorPool
-from placerl.harness.runtime.fusions import fusions
-from placerl.harness.runtime.learners import creation
+from placerl.harness.runtime.loops import fusions
 from placerl.harness.runtime.resolve import check_envpool, resolve
 from placerl.harness.runtime.timed_storage import TimedDeviceStorage
 from placerl.harness.workloads.custom_task import CustomTask
@@ -151,12 +150,11 @@ def test_the_weights_exponent_goes_from_its_first_to_its_last_value():
 
 def test_a_learner_computes_with_one_thread_unless_more_are_asked_for(monkeypatch, short):
     asked = []
-    made = creation.learner_of
+    made = mapped_parts.learner_of
 
-    def note(*arguments, **_):
-        *first, threads, delay, streams = arguments
-        asked.append((threads, delay, streams))
-        return made(*first)
+    def note(task, mapping, seed, schedule):
+        asked.append((schedule.threads, schedule.delay, schedule.streams))
+        return made(task, mapping, seed)
 
     monkeypatch.setattr(compose, "learner_of", note)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
@@ -197,9 +195,9 @@ def test_a_device_of_a_backend_that_has_one_is_refused_and_other_mistakes_are_no
 
     target = Mapping.parse("native:7-native-cpu").learner
     with pytest.raises(UserError, match="learner: found native:7; allowed: native: it has one device"):
-        creation.created(NATIVE, "learner", target, one_device)
+        mapped_parts.created(NATIVE, "learner", target, one_device)
     with pytest.raises(TypeError, match="a mistake in the backend"):
-        creation.created(NATIVE, "learner", NATIVE.learner, broken)
+        mapped_parts.created(NATIVE, "learner", NATIVE.learner, broken)
 
 
 def test_each_environment_has_a_seed_of_its_own_that_fits_31_bits(monkeypatch, short):

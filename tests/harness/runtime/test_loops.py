@@ -1,6 +1,7 @@
-"""The options of each loop, and what they leave of those that were asked for."""
+"""The options of each loop, what they leave of those that were asked for, and which of its calls are one call."""
 
 import os
+from typing import Any
 
 import pytest
 
@@ -9,16 +10,21 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.mapping.problem import problem_of
-from placerl.harness.runtime.loops import under
+from placerl.harness.runtime.loops import chosen_fusion, fusions, on_policy_fusions, under
+from placerl.harness.workloads.task import resized
 from tests.harness.runtime.short_workloads import short
+from tests.harness.runtime.test_on_policy import small
 from tests.harness.runtime.trainings import replay_training
 
 NATIVE, SIMULATED = Mapping.parse("native-native-cpu"), Mapping.parse("fpga-native-cpu")
 CARTPOLE = workloads.load("cartpole-ddpg")  # 200,000 rows, one actor
+DQN = workloads.load("cartpole-dqn")
+UNIFORM = workloads.override(DQN, "replay.prioritized", False, "test")
+BOTH = (Fusion.NONE, Fusion.ITERATION)
 
 
 def options(loop, mapping=NATIVE, item=CARTPOLE, size=32, **asked):
-    return under(loop, Schedule(**asked), item, mapping, size)
+    return under(loop, Schedule(**asked), resized(item, size), mapping)
 
 
 def test_in_turns_nothing_works_beside_the_learner():
@@ -110,7 +116,62 @@ def test_an_algorithm_without_a_replay_has_one_loop():
 def test_every_loop_trains():
     item = short("cartpole-ddpg", capacity=400)
     for loop in Loop:
-        training = replay_training(item, NATIVE, schedule=under(loop, Schedule(), item, NATIVE, 8))
+        training = replay_training(item, NATIVE, schedule=under(loop, Schedule(), item, NATIVE))
         training.advance(64)
         assert training.gradient_steps >= 50 + 64
         training.close()
+
+
+@pytest.mark.parametrize(
+    ("mapping", "ahead", "expected"),
+    [
+        ("native-native-cpu", 0, "none replay step"),
+        ("native-native-cpu", 1, "none replay"),
+        ("native[fixed32]-native-cpu", 0, "none replay step"),
+        ("torch-native-cpu", 0, "none replay"),
+        ("torch[fixed32]-native-cpu", 0, "none replay"),
+        ("native-flat-cpu", 0, "none"),
+        ("native-native-fpga", 0, "none"),
+    ],
+)
+def test_neighbours_fuse_where_they_are_native_and_the_batch_is_sampled_now(mapping, ahead, expected):
+    parsed = Mapping.parse(mapping)
+    found = fusions(DQN, parsed, ahead)
+    assert " ".join(found) == expected
+    assert chosen_fusion(DQN, parsed, Schedule(presampled_batches=ahead)) == found[-1]
+    assert chosen_fusion(DQN, parsed, Schedule(presampled_batches=ahead, fusion=Fusion.NONE)) is Fusion.NONE
+
+
+@pytest.mark.parametrize(
+    ("mapping", "expected"), [("native-native-cpu", "step"), ("torch-native-cpu", "replay")]
+)
+@pytest.mark.parametrize("ahead", [0, 3])
+def test_beside_a_replay_manager_whole_steps_fuse_with_batches_ahead(mapping, expected, ahead):
+    found = chosen_fusion(DQN, Mapping.parse(mapping), Schedule(presampled_batches=ahead, replay_beside=True))
+    assert found == expected
+
+
+def test_without_priorities_nothing_fuses():
+    assert fusions(UNIFORM, NATIVE, 0) == (Fusion.NONE,)
+    with pytest.raises(UserError, match="fusion: found step; allowed: none"):
+        chosen_fusion(UNIFORM, NATIVE, Schedule(fusion=Fusion.STEP))
+
+
+@pytest.mark.parametrize(
+    ("options", "mapping", "allowed"),
+    [
+        ({}, "native-native-cpu", BOTH),
+        ({"native_environments": False}, "native-native-cpu", BOTH[:1]),
+        ({}, "torch-native-cpu", BOTH[:1]),
+        ({}, "native[fixed32]-native-cpu", BOTH[:1]),
+        ({"processes": 1}, "native-native-cpu", BOTH[:1]),
+        ({"processes": 0, "threads": 2}, "native-native-cpu", BOTH),
+        ({"threads": 2}, "native-native-cpu", BOTH[:1]),  # one process a thread
+    ],
+)
+def test_iterations_fuse_where_all_is_native_and_in_one_process(
+    options: dict[str, Any], mapping: str, allowed: tuple[Fusion, ...]
+) -> None:
+    asked = Schedule(**{"native_environments": True, **options})
+    assert on_policy_fusions(small(), Mapping.parse(mapping), asked) == allowed
+    assert chosen_fusion(small(), Mapping.parse(mapping), asked) is allowed[-1]

@@ -1,28 +1,34 @@
 """A training run as rows: throughput, returns, and what is kept where a unit dies on the way."""
 
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.progress import silent
 from placerl.harness.core.row import Row
-from placerl.harness.loop.schedule import STRICT, Schedule
+from placerl.harness.loop.schedule import STRICT, Fusion, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan
 from placerl.harness.platforms.energy import Counter, EnergyMeter
 from placerl.harness.runtime import measured_run
 from placerl.harness.runtime.evaluation import EPISODES
-from placerl.harness.runtime.measured_run import Extent
+from placerl.harness.runtime.measured_run import Extent, start
+from placerl.harness.runtime.native_iterations import NativeIterations
+from placerl.harness.runtime.native_threads import ThreadedTraining
+from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.training import Progress, Training
 from placerl.harness.runtime.units.unit import UnitError
 from placerl.harness.store.store import Store
 from tests.harness.old_form import details_of
+from tests.harness.runtime.short_workloads import short
 
 PER_WATT = "throughput_per_watt"
-TORCH = Mapping.parse("torch-native-cpu")
+TORCH, NATIVE = Mapping.parse("torch-native-cpu"), Mapping.parse("native-native-cpu")
 CARTPOLE = workloads.load("cartpole-dqn")
 
 
@@ -159,7 +165,7 @@ def test_ctrl_c_keeps_the_stretches_that_had_ended_and_leaves_the_run_due(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     calls = interrupted_in(3, monkeypatch)
-    cell = plan.run_cell(CARTPOLE, 32, 0, Extent(steps=10**9), resolve(STRICT, CARTPOLE, TORCH))
+    cell = plan.run_cell(CARTPOLE, 0, Extent(steps=10**9), resolve(STRICT, CARTPOLE, TORCH))
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "machine"})
         with pytest.raises(KeyboardInterrupt):
@@ -174,7 +180,7 @@ def test_ctrl_c_before_the_first_stretch_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     interrupted_in(1, monkeypatch)
-    cell = plan.run_cell(CARTPOLE, 32, 0, Extent(steps=10), resolve(STRICT, CARTPOLE, TORCH))
+    cell = plan.run_cell(CARTPOLE, 0, Extent(steps=10), resolve(STRICT, CARTPOLE, TORCH))
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "machine"})
         with pytest.raises(KeyboardInterrupt):
@@ -206,3 +212,29 @@ def test_a_training_is_closed_though_energy_cannot_be_read(monkeypatch: pytest.M
     with pytest.raises(OSError, match="no such counter"):
         train(Extent(steps=3))
     assert closed == [None]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected", "fusion"),
+    [
+        ("cartpole-dqn", {}, Training, Fusion.STEP),
+        ("cartpole-dqn", {"threads_native": True}, ThreadedTraining, Fusion.REPLAY),
+        ("cartpole-ppo", {}, OnPolicyTraining, Fusion.NONE),
+        (
+            "cartpole-ppo",
+            {"native_environments": True},
+            NativeIterations,
+            Fusion.ITERATION,
+        ),
+    ],
+)
+def test_each_kind_of_training_has_its_class(
+    name: str, options: dict[str, Any], expected: type, fusion: Fusion
+) -> None:
+    resolved = resolve(Schedule(**options), short(name), NATIVE)
+    assert resolved.fusion == fusion
+    with closing(start(resolved, 3)) as training:
+        assert type(training) is expected
+        assert training.fusion == fusion
+        training.warm_up()
+        assert training.gradient_steps > 0

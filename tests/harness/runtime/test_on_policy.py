@@ -15,7 +15,7 @@ from placerl.harness.measure.conditions import torch_threads
 from placerl.harness.runtime import on_policy, on_policy_loop
 from placerl.harness.runtime import training as off_policy
 from placerl.harness.runtime.actors.in_process import InlineActors
-from placerl.harness.runtime.learners.creation import learner_of
+from placerl.harness.runtime.mapped_parts import learner_of
 from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.runtime.training import Training
 from tests.harness.mapping.links import Links
@@ -252,7 +252,7 @@ def test_existing_actors_are_used_instead_of_new_ones():
 
 def simulated(item):
     """A learner that states no simulated seconds yet."""
-    learner = learner_of(item, MAPPING, 16, np.random.SeedSequence(0))
+    learner = learner_of(item, MAPPING, np.random.SeedSequence(0))
     learner.simulated_s = 0.0
     return learner
 

@@ -11,8 +11,8 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.learners.accelerated import AcceleratedLearner, SimulatedAcceleratedLearner
-from placerl.harness.runtime.learners.creation import learner_of
 from placerl.harness.runtime.learners.parallel_updates import ParallelLearner
+from placerl.harness.runtime.mapped_parts import learner_of
 from placerl.harness.runtime.reallocation import (
     Allocation,
     Reallocator,
@@ -22,7 +22,7 @@ from placerl.harness.runtime.reallocation import (
 )
 from placerl.harness.runtime.training import links_of_map
 from placerl.harness.workloads import load
-from placerl.harness.workloads.task import algorithm_of
+from placerl.harness.workloads.task import algorithm_of, resized
 from placerl.primitives.learner import backends
 from tests.harness.mapping.links import Links
 from tests.harness.runtime.trainings import replay_training
@@ -209,7 +209,7 @@ def test_a_parallel_learner_has_a_trainer_for_each_process_but_the_last_actor():
 def test_a_learner_on_an_accelerator_shares_its_batches_with_trainers(backend):
     needs(backend)
     mapping = Mapping.parse(f"{backend}-native-cpu")
-    made = learner_of(load("cartpole-dqn"), mapping, 8, np.random.SeedSequence(3))
+    made = learner_of(resized(load("cartpole-dqn"), 8), mapping, np.random.SeedSequence(3))
     learner = parallel_learner(made, 3, mapping, links_of_map)
     assert (learner.updates.trainers, learner.batch_size, learner.seed) == (2, 8, made.seed)
     assert type(learner) is (SimulatedAcceleratedLearner if backend == "fpga" else AcceleratedLearner)

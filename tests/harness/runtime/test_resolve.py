@@ -11,10 +11,12 @@ from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.loop.schedule import STRICT, Fusion, InitialPriorities, Loop, Schedule
 from placerl.harness.mapping import Mapping
-from placerl.harness.runtime import mapped_parts, memory, resolve
-from placerl.harness.runtime.fusions import on_policy_fusions
+from placerl.harness.pieces import memory
+from placerl.harness.runtime import mapped_parts, resolve
+from placerl.harness.runtime.loops import on_policy_fusions
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.custom_task import CustomTask
+from placerl.harness.workloads.task import resized
 from tests.harness.runtime.test_on_policy import small
 from tests.harness.runtime.trainings import started
 
@@ -144,7 +146,7 @@ def test_replay_management_is_not_mapped_where_there_is_none():
 
 def test_processes_are_counted_in_the_memory(monkeypatch):
     item = workloads.load("cartpole-dqn")
-    needed_bytes = memory.needed_bytes(item, 32, 0, 0, collected_rows=64)
+    needed_bytes = memory.transitions_bytes(item, 0, collected_rows=64)
     monkeypatch.setattr(memory, "available_bytes", lambda: needed_bytes + 3 * memory.PROCESS_BYTES)
     check(Schedule(actors=64, processes=2, learners=2))
     with pytest.raises(UserError, match="actor processes: found 3; allowed: at most 2"):
@@ -155,8 +157,8 @@ def test_processes_are_counted_in_the_memory(monkeypatch):
 
 def test_what_the_actors_collect_between_two_insertions_is_counted_in_the_memory(monkeypatch):
     item = workloads.load("cartpole-dqn")
-    row_bytes = memory.needed_bytes(item, 32, 0, 0, 1) - memory.needed_bytes(item, 32, 0, 0)
-    free_bytes = memory.needed_bytes(item, 32, 0, 0) + 100 * row_bytes
+    row_bytes = memory.transitions_bytes(item, 0, 1) - memory.transitions_bytes(item, 0)
+    free_bytes = memory.transitions_bytes(item, 0) + 100 * row_bytes
     monkeypatch.setattr(memory, "available_bytes", lambda: free_bytes)
     steps = 100 // item.training.update_interval
     check(Schedule(overlap=steps))
@@ -189,9 +191,7 @@ def test_processes_in_virtual_time_work_next_to_the_learner(monkeypatch):
 
 def test_an_algorithm_without_a_replay_collects_nothing_between_two_insertions(monkeypatch):
     item = workloads.load("cartpole-ppo")
-    available = {
-        "bytes": memory.needed_bytes(item, item.training.batch_size, 0, 0) + 1 * memory.PROCESS_BYTES
-    }
+    available = {"bytes": memory.transitions_bytes(item, 0) + 1 * memory.PROCESS_BYTES}
     monkeypatch.setattr(memory, "available_bytes", lambda: available["bytes"])
     check(Schedule(processes=1), name="cartpole-ppo")
     available["bytes"] -= 1
@@ -203,7 +203,7 @@ def test_the_processes_that_ppo_starts_by_default_are_counted_in_the_memory(monk
     item = workloads.load("cartpole-ppo")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(mapped_parts, "check", lambda *asked: None)  # there may be no simulator
-    free_bytes = memory.needed_bytes(item, item.training.batch_size, 0, 0) + 1 * memory.PROCESS_BYTES
+    free_bytes = memory.transitions_bytes(item, 0) + 1 * memory.PROCESS_BYTES
     monkeypatch.setattr(memory, "available_bytes", lambda: free_bytes)
     with pytest.raises(UserError, match="actor processes: found 2; allowed: at most 1"):
         check(Schedule(threads=2), name="cartpole-ppo")
@@ -214,7 +214,7 @@ def test_the_processes_that_ppo_starts_by_default_are_counted_in_the_memory(monk
 def test_a_replay_holds_at_least_a_batch_and_those_that_wait(short):
     task = short("cartpole-dqn")  # 500 rows
     for batch_size, ahead in ((1, 0), (500, 0), (250, 1), (100, 4), (100, 3)):
-        resolve._check_batches(task, batch_size, ahead)
+        resolve._check_batches(resized(task, batch_size), ahead)
     for batch_size, ahead, words in (
         (0, 0, "batch_size: found 0; allowed: 1 to replay.capacity, 500"),
         (501, 0, "batch_size: found 501"),
@@ -223,7 +223,7 @@ def test_a_replay_holds_at_least_a_batch_and_those_that_wait(short):
         (8, -1, "presampled_batches: found -1; allowed: 0"),
     ):
         with pytest.raises(UserError) as refused:
-            resolve._check_batches(task, batch_size, ahead)
+            resolve._check_batches(resized(task, batch_size), ahead)
         assert re.search(rf"{re.escape(words)}\b(?!\.)", str(refused.value)), "whole numbers"
 
 
@@ -432,11 +432,11 @@ def test_parts_that_exist_are_not_looked_for_and_need_no_further_memory(monkeypa
 
 def test_what_is_left_open_is_decided():
     found = check(Schedule(overlap=8, actors=2, processes=2, presampled_batches=3), NATIVE)
-    assert (found.batch_size, found.ahead, found.processes) == (32, 3, 2)
+    assert (found.shape.batch_size, found.shape.ahead, found.processes) == (32, 3, 2)
     assert found.fusion is Fusion.REPLAY
-    assert found.iteration.gradient_steps >= 8
+    assert found.shape.gradient_steps >= 8
     relaxed = resolve.resolve(STRICT, CARTPOLE, NATIVE, loop=Loop.RELAXED)
     assert relaxed.schedule.replay_beside
-    assert relaxed.ahead == 50
+    assert relaxed.shape.ahead == 50
     with pytest.raises(UserError, match="delay: found 1000; allowed: less than the run's 9"):
         resolve.resolve(STRICT, CARTPOLE, Mapping.parse("native[dynamic]-native-cpu"), gradient_steps=9)

@@ -12,7 +12,8 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.loop.real_time import RealTime
 from placerl.harness.loop.schedule import Fusion, InitialPriorities, Schedule
 from placerl.harness.mapping import Mapping
-from placerl.harness.runtime import compose, memory
+from placerl.harness.pieces import memory
+from placerl.harness.runtime import compose
 from placerl.harness.runtime import training as training_module
 from placerl.harness.runtime.actors.in_process import InlineActors, ThreadActors
 from placerl.harness.runtime.actors.pool import ActorPool

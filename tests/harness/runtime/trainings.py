@@ -5,9 +5,9 @@ from typing import Any
 from placerl.harness.loop.schedule import STRICT, Fusion, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.compose import Parts
+from placerl.harness.runtime.measured_run import start
 from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.runtime.resolve import Resolved, resolve
-from placerl.harness.runtime.start import start
 from placerl.harness.runtime.training import Training
 from placerl.harness.workloads.task import Task
 

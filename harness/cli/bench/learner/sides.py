@@ -17,7 +17,6 @@ from placerl.harness.cli.bench.learner.cells import LearnerCell
 from placerl.harness.cli.bench.learner.eager import EAGER
 from placerl.harness.compare import protocol, registry
 from placerl.harness.measure.protocol import Case
-from placerl.harness.pieces.learner_memory import require_learner
 from placerl.harness.pieces.learners import (
     TrainedStart,
     check_step,
@@ -25,6 +24,7 @@ from placerl.harness.pieces.learners import (
     expected_td_errors,
     random_batch,
 )
+from placerl.harness.pieces.memory import require_learner
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives import learner
 from placerl.primitives.algorithms.ppo import PPO

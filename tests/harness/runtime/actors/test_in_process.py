@@ -20,7 +20,7 @@ from placerl.harness.runtime.actors.in_process import (
     refuse_invalid,
 )
 from placerl.harness.runtime.compose import actors_of
-from placerl.harness.runtime.learners.creation import learner_of
+from placerl.harness.runtime.mapped_parts import learner_of
 from placerl.harness.runtime.program import compose
 from placerl.harness.runtime.units.unit import UnitError
 from placerl.harness.workloads.task import columns_of
@@ -56,7 +56,7 @@ class Invalid(gymnasium.Env):
 
 def actors_with(kind, item, environment):
     seeds = np.random.SeedSequence(0).spawn(3)
-    learner = learner_of(item, NATIVE, 8, seeds[0])
+    learner = learner_of(item, NATIVE, seeds[0])
     plan = actors_of(item, *seeds[1:], columns_of(item), local_storage=CHECKED_ROWS)
     return kind(replace(plan, environments=(lambda: environment,)).build(), learner)
 

@@ -22,7 +22,7 @@ from placerl.harness.runtime.actors import pool as actor_pool
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool, _Request
 from placerl.harness.runtime.compose import actors_of
-from placerl.harness.runtime.learners.creation import learner_of
+from placerl.harness.runtime.mapped_parts import learner_of
 from placerl.harness.runtime.units.shared_arrays import SharedArrays
 from placerl.harness.runtime.units.unit import UnitError
 from placerl.harness.workloads.task import columns_of
@@ -65,7 +65,7 @@ class Broken(Counter):
 
 def pool_of(the_workload, environments, processes, mapping=NATIVE):
     seeds = np.random.SeedSequence(0).spawn(3)
-    learner = learner_of(the_workload, mapping, 8, seeds[0])
+    learner = learner_of(the_workload, mapping, seeds[0])
     plan = actors_of(the_workload, *seeds[1:], columns_of(the_workload), local_storage=20)
     return ActorPool(replace(plan, environments=tuple(environments)), learner, processes)
 

@@ -1,6 +1,9 @@
-"""The estimate of a learner's memory covers what learners hold, and what does not fit is refused before it is built."""
+"""The estimate of a learner's memory covers what learners hold, and what does not fit is refused before it is built.
 
-from collections.abc import Iterator
+So is a run whose transitions and processes do not fit.
+"""
+
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -10,9 +13,9 @@ from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import Mapping
-from placerl.harness.pieces import learner_memory
 from placerl.harness.pieces import learners as profiled
-from placerl.harness.pieces.learner_memory import check_learner, learner_bytes, require_learner
+from placerl.harness.pieces import memory
+from placerl.harness.pieces.memory import check_learner, learner_bytes, require_learner
 from placerl.harness.plan import predicting
 from placerl.harness.platforms.available_memory import NotEnoughMemory
 from placerl.harness.runtime import mapped_parts
@@ -23,9 +26,13 @@ from placerl.primitives.algorithms import tree
 from placerl.primitives.graph.graph import plan
 from placerl.primitives.learner import Learner
 from placerl.primitives.learner.graph_learner import GraphLearner, step_graph
+from tests.harness.runtime.short_workloads import short
 
 NATIVE = Mapping.parse("native-native-cpu")
 HELD = ("torch", "native", "reference")
+ROW_BYTES = 2 * 4 * 4 + 8 + 4 + 1  # of cart-pole: two observations, action, reward, terminated
+ROWS = 500 + 8  # of a short workload: its replay and a batch
+MIB = 2**20
 NAMES = ("cartpole-dqn", "pendulum-ddpg", "pendulum-td3", "pendulum-sac", "cartpole-ppo")
 
 
@@ -68,7 +75,7 @@ def test_the_estimate_grows_with_every_layer_and_with_the_batch(hidden: list[int
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A machine with 1 MB of free memory, on which building anything fails the test."""
-    monkeypatch.setattr(learner_memory, "available_bytes", lambda: 10**6)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10**6)
     monkeypatch.setattr(learner, "create", lambda *_, **__: pytest.fail("a learner is built"))
     return
 
@@ -89,7 +96,7 @@ def test_a_network_or_a_batch_that_does_not_fit_is_refused_by_its_field(little: 
 def test_nothing_that_builds_a_learner_builds_one_that_does_not_fit(
     little: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    item = sized("cartpole-dqn", [1024, 1024])
+    item = workloads.override(sized("cartpole-dqn", [1024, 1024]), "replay.capacity", 10_000, "test")
     monkeypatch.setattr(workloads, "load", lambda name: item)
     for build in (
         lambda: mapped_parts.check(item, NATIVE),
@@ -102,3 +109,58 @@ def test_nothing_that_builds_a_learner_builds_one_that_does_not_fit(
             build()
     with pytest.raises(NotEnoughMemory, match=r"network\.hidden"):
         profiled.created(item, 32, NATIVE.learner)
+
+
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets the bytes of memory that are free."""
+
+    def set_to(available: int) -> None:
+        monkeypatch.setattr(memory, "available_bytes", lambda: available)
+
+    return set_to
+
+
+def test_bytes_are_those_of_storage_waiting_batches_and_collected_rows() -> None:
+    task = short("cartpole-dqn")
+    assert memory.transitions_bytes(task, 0) == ROWS * ROW_BYTES
+    assert memory.transitions_bytes(task, 3) == (ROWS + 3 * 8) * ROW_BYTES
+    assert memory.transitions_bytes(task, 0, 10) == (ROWS + 10) * ROW_BYTES
+    assert memory.PROCESS_BYTES == 250 * MIB
+
+
+def test_what_just_fits_passes_and_a_byte_less_is_refused(free: Callable[[int], None]) -> None:
+    task = short("cartpole-dqn")
+    free(ROWS * ROW_BYTES)
+    memory.check_run(task, 0, 0)
+    with pytest.raises(UserError, match=r"transitions between two insertions: found 1; allowed: what fits"):
+        memory.check_run(task, 0, 0, collected_rows=1)
+    free(ROWS * ROW_BYTES - 1)
+    with pytest.raises(UserError, match=r"replay\.capacity: found 500; allowed: what fits 0\.0 GB"):
+        memory.check_run(task, 0, 0)
+
+
+def test_a_refusal_says_how_much_there_is_and_how_much_it_takes_in_gigabytes(
+    free: Callable[[int], None],
+) -> None:
+    free(int(12.3e6))
+    with pytest.raises(UserError, match=r"what fits 0\.0 GB of free memory; it needs 37\.6 GB"):
+        memory.check_run(short("cartpole-dqn"), 10**8 + 4_444_000, 0)
+
+
+def test_processes_and_further_learners_share_what_is_left(free: Callable[[int], None]) -> None:
+    task = short("cartpole-dqn")
+    free(ROWS * ROW_BYTES + 3 * memory.PROCESS_BYTES)
+    memory.check_run(task, 0, processes=3)
+    memory.check_run(task, 0, processes=0, learners=4)
+    memory.check_run(task, 0, processes=1, learners=3)
+    for processes, learners, words in (
+        (4, 1, "actor processes: found 4; allowed: at most 3, for 0.8 GB of memory are left"),
+        (2, 3, "actor processes: found 2; allowed: at most 1"),
+        (1, 4, "actor processes: found 1; allowed: at most 0"),
+        (0, 5, "learners: found 5; allowed: at most 4, for 0.8 GB"),
+        (1, 5, "learners: found 5; allowed: at most 4"),
+    ):
+        with pytest.raises(UserError) as refused:
+            memory.check_run(task, 0, processes, learners)
+        assert words in str(refused.value)

@@ -1,9 +1,9 @@
-"""Estimates the memory of a learner from its networks and its batch, and refuses one that does not fit.
+"""Computes the memory that a learner and a run need, and refuses those that do not fit before anything is built.
 
-Nothing is built for it. The estimate is never below the arrays that a learner holds, and close to the peak of its
-process: measured with 1 to 12 million parameters, that was 5 to 6 numbers for each parameter on PyTorch, and 16 to 25
-on the graph backends, whose kinds of gradient step have memory of their own. Of Pong's network on native, 128 samples
-took 0.43 GB; the estimate is 0.57 GB.
+The estimate of a learner is never below the arrays that it holds, and close to the peak of its process: measured
+with 1 to 12 million parameters, that was 5 to 6 numbers for each parameter on PyTorch, and 16 to 25 on the graph
+backends, whose kinds of gradient step have memory of their own. Of Pong's network on native, 128 samples took 0.43 GB;
+the estimate is 0.57 GB.
 """
 
 import math
@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from placerl.harness.core.errors import UserError
 from placerl.harness.platforms.available_memory import NotEnoughMemory, available_bytes
 from placerl.harness.workloads.custom_task import CustomTask
-from placerl.harness.workloads.task import Task, algorithm_of
+from placerl.harness.workloads.task import Task, algorithm_of, item_bytes
 from placerl.primitives.algorithms import tree
 from placerl.primitives.algorithms.custom import CustomAlgorithm
 from placerl.primitives.algorithms.networks import parameter_count
 
 WORD_BYTES = 4
+PROCESS_BYTES = 250 * 2**20
+"""Memory assumed for one actor process with PyTorch and MuJoCo. Two processes on Hopper-v5 each had 197 MiB of their
+own, and 229 MiB with their share of common pages; rounded up.
+"""
 
 
 @dataclass(frozen=True)
@@ -91,3 +95,45 @@ def require_learner(task: Task, batch_size: int, backend: str) -> None:
         check_learner(task, batch_size, backend)
     except UserError as error:
         raise NotEnoughMemory(str(error)) from error
+
+
+def transitions_bytes(task: Task, ahead: int, collected_rows: int = 0) -> int:
+    """Return the bytes of the transitions that a run holds: in its replay, in its batches and with its actors.
+
+    Args:
+        ahead: D, the number of batches sampled ahead.
+        collected_rows: transitions that the actors hold in addition to the replay.
+    """
+    rows = task.replay.capacity + task.training.batch_size * (ahead + 1) + collected_rows
+    return rows * item_bytes(task)
+
+
+def check_run(task: Task, ahead: int, processes: int, learners: int = 1, collected_rows: int = 0) -> None:
+    """Check that there is enough free memory for a run's transitions and its other processes.
+
+    Args:
+        ahead: D, the number of batches sampled ahead.
+        processes: number of actor processes.
+        learners: number of learner processes, including this one.
+        collected_rows: transitions that the actors hold in addition to the replay.
+
+    Raises:
+        UserError: there is not enough; the message names what can be reduced.
+    """
+    free_bytes = available_bytes()
+    storage_bytes = transitions_bytes(task, ahead, collected_rows)
+    for field, size, bytes_ in (
+        ("replay.capacity", task.replay.capacity, transitions_bytes(task, ahead)),
+        ("transitions between two insertions", collected_rows, storage_bytes),
+    ):
+        if bytes_ > free_bytes:
+            allowed = f"what fits {free_bytes / 1e9:.1f} GB of free memory; it needs {bytes_ / 1e9:.1f} GB"
+            raise UserError(task.name, field, size, allowed)
+    others = learners - 1
+    if storage_bytes + (processes + others) * PROCESS_BYTES > free_bytes:
+        left_bytes = free_bytes - storage_bytes
+        most = left_bytes // PROCESS_BYTES
+        allowed = f"for {left_bytes / 1e9:.1f} GB of memory are left"
+        if others > most:
+            raise UserError(task.name, "learners", learners, f"at most {most + 1}, {allowed}")
+        raise UserError(task.name, "actor processes", processes, f"at most {most - others}, {allowed}")
