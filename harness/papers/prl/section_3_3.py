@@ -71,9 +71,9 @@ STREAMED = "streamed batches"
 SIDES = {"": ON, NULL: ON, **OFF, STREAMED: replace(ON, streamed=True)}
 """Schedule of each training that is timed, by what differs from the one named ""."""
 TIERS = {"standard": {"cartpole-dqn": 32}, "full": {"cartpole-dqn": 32, "cartpole-ddpg": 256}}
+"""Batch size of each workload, by tier."""
 SIMULATED_TRAININGS = {tier: {name: {size} for name, size in found.items()} for tier, found in TIERS.items()}
 """Batch sizes whose clock cycles the trainings here need."""
-"""Batch size of each workload, by tier."""
 
 
 def measure(

@@ -78,6 +78,40 @@ def test_a_side_that_is_noisier_than_the_others_is_judged_by_its_own_noise():
     assert elimination.drop(rates | {"g": steady, "h": wild}) == {"g"}
 
 
+@pytest.mark.parametrize(
+    ("sides", "rounds", "noise", "factor"),
+    [
+        (2, 1, 0.0, 2.1104),
+        (2, 2, 0.0, 1.9828),
+        (2, 5, 0.0, 1.6371),
+        (5, 1, 0.0, 2.8116),  # the error rate is divided among four rivals
+        (5, 8, 0.0, 1.2972),
+        (2, 6, 0.3, 2.7838),
+        (4, 6, 0.1, 1.5284),
+    ],
+)
+def test_a_side_is_dropped_beyond_the_factor_that_student_s_t_gives(sides, rounds, noise, factor):
+    """The samples of neighbouring sides deviate from their median in opposite directions, by a log of `noise`."""
+    names = [str(number) for number in range(sides)]
+    for near, dropped in ((0.999, set()), (1.001, set(names[1:]))):
+        rates = {
+            name: {
+                number: (1.0 if int(name) else factor * near) * np.exp(noise * (-1) ** (number + int(name)))
+                for number in range(rounds)
+            }
+            for name in names
+        }
+        assert Elimination(names).drop(rates) == dropped
+
+
+def test_the_leader_has_the_best_median_of_those_that_are_left():
+    rates = {"lucky": {0: 99.0, 1: 1.0, 2: 1.0}, "steady": {0: 2.0, 1: 2.0, 2: 2.0}, "slow": {0: 0.5}}
+    elimination = Elimination(rates)
+    assert elimination.leader(rates) == "steady"
+    elimination.left.remove("steady")
+    assert elimination.leader(rates) == "lucky"
+
+
 def test_rounds_without_both_sides_do_not_count():
     assert log_ratios({0: 2.0, 2: 4.0}, {1: 1.0, 2: 2.0}) == pytest.approx([np.log(2)])
     assert log_ratios({0: 2.0}, {1: 1.0}).size == 0

@@ -1,8 +1,10 @@
 """Which kind of device is first, from rows that should and should not say."""
 
+from itertools import permutations
 from pathlib import Path
 
 from placerl.harness.papers import Outcome
+from placerl.harness.papers.device_order import outcome_of
 from tests.harness.papers.device_rows import exact, on, replay, steps
 from tests.harness.papers.rows import verdict
 
@@ -28,3 +30,10 @@ def test_cycles_are_exact_and_a_time_without_an_interval_orders_nothing(tmp_path
     assert verdict("MAP-F12-update", tmp_path / "update", *rows).finding.outcome is Outcome.REPRODUCED
     bare = [exact(row) for row in rows]
     assert verdict("MAP-F12-update", tmp_path / "bare", *bare).finding.outcome is Outcome.NO_VERDICT
+
+
+def test_one_other_kind_first_refutes_and_one_unknown_leaves_it_open() -> None:
+    for first, expected in permutations(("cpu", "cuda", "fpga"), 2):
+        assert outcome_of([(expected, expected), (None, first), (first, expected)]) is Outcome.NOT_REPRODUCED
+        assert outcome_of([(expected, expected), (None, first)]) is Outcome.NO_VERDICT
+        assert outcome_of([(expected, expected), (first, first)]) is Outcome.IN_KIND

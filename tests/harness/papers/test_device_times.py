@@ -10,7 +10,7 @@ from placerl.harness.plan import plan, tiers
 from placerl.harness.profile import simulated as simulated_profile
 from placerl.harness.store.store import Store
 from tests.harness.papers.device_rows import SIZES, on, steps
-from tests.harness.papers.rows import MACHINE, profiled, verdict
+from tests.harness.papers.rows import MACHINE, frame_of, profiled, verdict
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
@@ -50,6 +50,17 @@ def test_the_faster_of_the_fpga_s_learners_counts(tmp_path: Path) -> None:
     quantities = [number.quantity for number in found.ours]
     assert "gradient step in the FPGA's pipeline, fpga:u200, batch size 32" in quantities
     assert "gradient step, torch on cuda, batch size 32" in quantities
+
+
+def test_a_panel_draws_the_fastest_of_each_kind_on_logarithmic_axes(tmp_path: Path) -> None:
+    rows = [*steps(), profiled("learner.step", 1e-9, 32, backend="slower", device="cpu")]
+    frame = frame_of(tmp_path, *rows)
+    drawn = device_times.panel(device_times.learner_times(frame, "hopper-ddpg"), "steps", [("limit", 64.0)])
+    assert (drawn.log_x, drawn.log_y, drawn.title) == (True, True, "steps")
+    assert list(drawn.published_x) == [("limit", 64.0)]
+    assert [line.label for line in drawn.lines] == ["CPU", "GPU", "FPGA (simulated)"]
+    assert drawn.lines[0].points[0][1].value == 1e-9
+    assert all([size for size, _ in line.points] == list(SIZES) for line in drawn.lines)
 
 
 def test_only_sizes_that_every_device_has_are_compared(tmp_path: Path) -> None:

@@ -51,11 +51,20 @@ def test_faster_at_the_same_reward(
     else:
         assert f"{verdicts.count('faster')} are faster and do not clearly learn less" in found.explanation
         assert ("Not compared: RLlib." in found.explanation) == (len(verdicts) < 2)
+        kept, lost = final == 400.0, final == 200.0
+        trained = f"keeps the reward in {kept:d} of 1 workloads and costs some in {lost:d}."
+        assert ("was not trained" if final is None else trained) in found.explanation
 
 
 def test_a_noisy_comparison_decides_nothing(tmp_path: Path) -> None:
     noisy = compared(3.0, "slower", status="too_noisy", reason="the interval is 40% of the median")
     assert verdict("PRL-F9", tmp_path, noisy, *trainings(400.0)).finding.outcome is Outcome.NO_VERDICT
+
+
+def test_nothing_but_re_allocation_tells_the_curves_apart() -> None:
+    fixed, moved = (curve.options for curve in figure_9.REALLOCATED.curves)
+    assert fixed["processes"] == figure_9.REALLOCATED.actors == 2, "one of them can be given away"
+    assert moved == {**fixed, "reallocate": True}
 
 
 def test_both_curves_are_drawn(tmp_path: Path) -> None:
