@@ -92,7 +92,8 @@ def test_a_part_waits_for_its_own_transfers() -> None:
 def test_virtual_time_agrees_only_where_every_gain_holds_and_refutes_nothing(
     hold: list[bool], hold_slow: list[bool], pairs: int, bounds: Outcome, outcome: Outcome
 ) -> None:
-    bound, number = (Number(name, 2.0, "ratio", Provenance.MODELLED) for name in ("bound", "gain"))
+    bound = Number("bound", 2.0, "ratio", Provenance.SIMULATED)
+    number = Number("gain", 2.0, "ratio", Provenance.MODELLED)
     found = judged(Finding(bounds, (bound,), "bounds."), Gains([number], hold, hold_slow, pairs))
     assert found.outcome is outcome
     assert found.ours == (bound, number)
