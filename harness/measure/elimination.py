@@ -49,7 +49,7 @@ class Elimination:
         self.left = list(sides)
         if not 0 < error_rate < 1:
             raise ValueError(f"error_rate: found {error_rate}; allowed: above 0 and below 1")
-        self._error_rate, self._others = error_rate, max(1, len(self.left) - 1)
+        self._error_rate, self._others = error_rate, len(self.left) - 1
 
     def leader(self, rates: Rates) -> str | None:
         """Return the side that is left and has the best median so far; None if none has a sample.

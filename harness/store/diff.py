@@ -303,8 +303,9 @@ def _judged(found: Difference, *, rose: bool) -> Difference:
     if found.key.suite in PREDICTING or quantity.startswith("predicted_"):
         return replace(found, reason="a prediction, which is not better for promising more")
     direction = better(quantity, unit)
-    if direction in ("more", "less"):
-        return replace(found, verdict="better" if rose == (direction == "more") else "worse")
+    if direction is None:
+        return replace(found, reason=f"of {quantity!r} in {unit!r} it is not known whether more is better")
     if direction == "neither":
         return replace(found, reason=f"of {quantity!r} neither more nor less is better")
-    return replace(found, reason=f"of {quantity!r} in {unit!r} it is not known whether more is better")
+    improved = {"more": rose, "less": not rose}[direction]
+    return replace(found, verdict="better" if improved else "worse")

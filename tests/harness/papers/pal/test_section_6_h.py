@@ -56,3 +56,10 @@ def test_the_aligned_layout_gains_little(
     found = verdict("PAL-VI-H-layout", tmp_path, *rows)
     assert found.finding.outcome is outcome
     assert found.finding.ours[0].value == pytest.approx(100 * (gain - 1))
+    if outcome is Outcome.NOT_REPRODUCED:
+        assert ("a loss" in found.finding.explanation) == (gain < 1)
+
+
+def test_a_layout_of_which_one_side_was_not_timed_has_not_run(tmp_path: Path) -> None:
+    rows = tree_rows(1_000_000, 16, 1e-6, 1e-6, experiment="layout", aligned=True)
+    assert verdict("PAL-VI-H-layout", tmp_path, *rows).finding.outcome is Outcome.NOT_RUN
