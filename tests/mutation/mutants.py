@@ -149,6 +149,8 @@ def _operators() -> Iterator[Any]:
 def mutants_of(file: str, source: str, seed: int = 0) -> list[Mutant]:
     """Draw one mutant for each place of a source that has any, in random order.
 
+    What only type checkers read is no place: annotations and `@override`.
+
     Args:
         file: The path that the mutants carry.
         source: Python source.
@@ -184,7 +186,11 @@ def mutants_of(file: str, source: str, seed: int = 0) -> list[Mutant]:
                 break
     draw.shuffle(found)
     lines = source.splitlines()
-    return [one for ((line, column), _), one in found if not _MARK.match(lines[line - 1], column)]
+    return [
+        one
+        for ((line, column), _), one in found
+        if not _MARK.match(lines[line - 1], column) and not one.before.startswith("@override\n")
+    ]
 
 
 def tests_of(file: str, listed: dict[str, list[str]]) -> list[str]:

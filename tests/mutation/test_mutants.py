@@ -59,6 +59,12 @@ def test_swaps_stay_among_operators_of_one_kind():
     assert not mutants._comparable("core/ReplaceComparisonOperator_Eq_IsNot")
 
 
+def test_a_decorator_is_removed_except_one_that_only_type_checkers_read():
+    pytest.importorskip("cosmic_ray")
+    source = "class A(B):\n    @override\n    @cached\n    def f(self) -> int:\n        return g()\n"
+    assert [one.before for one in mutants.mutants_of("some.py", source)] == ["@cached\ndef f(self) -> int:"]
+
+
 def test_an_exception_is_replaced_whole_whatever_its_name():
     pytest.importorskip("cosmic_ray")
     other = "CosmicRayTestingException"

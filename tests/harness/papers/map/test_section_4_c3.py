@@ -33,7 +33,14 @@ def index_times(gpu_over_cpu: dict[int, float], **more: Any) -> list[Row]:
 def test_at_the_smallest_batch_the_gpu_is_slower_than_one_thread(
     gpu_over_cpu: dict[int, float], outcome: Outcome, tmp_path: Path
 ) -> None:
-    assert verdict("MAP-IV-C3", tmp_path, *index_times(gpu_over_cpu)).finding.outcome is outcome
+    found = verdict("MAP-IV-C3", tmp_path, *index_times(gpu_over_cpu)).finding
+    assert found.outcome is outcome
+    assert [(n.quantity, n.value) for n in found.ours] == [
+        (f"batch size {size}: time on the GPU over one CPU thread", pytest.approx(times))
+        for size, times in gpu_over_cpu.items()
+    ]
+    assert ("smallest batch size, 32;" in found.explanation) == bool(gpu_over_cpu)
+    assert not found.needs or not found.explanation, "no device stands in"
 
 
 def test_an_opencl_device_is_listed_and_decides_nothing(tmp_path: Path) -> None:
