@@ -58,7 +58,7 @@ class VirtualTime(RealTime):
         beside: units on the host, in addition to the actors, that work in parallel with the host's other work, each on
             a core of its own. The calls of these units take their real time.
         stored_s: returns the seconds that the host has worked so far in place of a simulated storage; within calls of
-            units on the host they do not count.
+            units on the host they do not count; None if storage is not simulated.
         streams: equal parts in which the inputs of a unit on a simulated device arrive, by the unit; it works on the
             first while the others are on their way (PRL 3.3.2). Others wait for their whole inputs.
 
@@ -73,7 +73,7 @@ class VirtualTime(RealTime):
         provenance: Provenance = Provenance.SIMULATED,
         latencies_s: Mapping[tuple[str, str], float] = _NO_LINKS,
         beside: Collection[str] = (),
-        stored_s: Callable[[], float] = lambda: 0.0,
+        stored_s: Callable[[], float] | None = None,
         streams: Mapping[str, int] = ALL_AT_ONCE,
     ) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class VirtualTime(RealTime):
             raise ValueError(f"streams: found {dict(streams)}; allowed: at least 1 part")
         self.provenance = provenance
         self._streams = dict(streams)
-        self._left_out = [stored_s]
+        self._left_out = [stored_s] if stored_s else []
         self._devices = dict(devices)
         self._beside = {ACTORS, *beside}
         self._links_bytes_per_s = dict(links_bytes_per_s)

@@ -23,3 +23,14 @@ def test_real_time_is_that_of_the_call(clock):
     time.drain()
     assert time.now_s() == 1013
     assert time.provenance is Provenance.MEASURED
+
+
+def test_what_is_begun_is_asked_at_once_and_answered_once_when_its_value_is_read(clock):
+    time, calls = RealTime(), []
+    begun = time.begin(
+        LEARNER, "learner", lambda: calls.append("asked"), lambda: calls.append("answered") or 7
+    )
+    assert calls == ["asked"]
+    assert (begun.value, begun.value) == (7, 7)
+    assert calls == ["asked", "answered"]
+    assert not time.terms_s, "such work counts its own seconds"
