@@ -74,17 +74,16 @@ class Panel:
 Panels = Iterable[Panel]
 
 
-def line(label: str, found: Iterable[tuple[Place, Number]], *, joined: bool = True) -> Line:
+def line(label: str, points: Iterable[tuple[Place, Number]], *, joined: bool = True) -> Line:
     """Return a series of points for a chart, with its label in the legend.
 
     Args:
         label: label; the numbers' provenance, such as "simulated", is added to it unless all are measured.
     """
-    points = tuple(found)
-    made = Line(label, points, joined)
-    if not points or made.provenance is Provenance.MEASURED:
-        return made
-    return Line(f"{label} ({made.provenance})", points, joined)
+    series = Line(label, tuple(points), joined)
+    if not series.points or series.provenance is Provenance.MEASURED:
+        return series
+    return Line(f"{label} ({series.provenance})", series.points, joined)
 
 
 def chart(*panels: Panel) -> "Figure | None":
@@ -172,11 +171,11 @@ def _errors(numbers: Sequence[Number], *, above_zero: bool) -> NDArray[np.float6
     """
     from placerl.harness.papers import drawing
 
-    found = drawing.errors(numbers)
-    found[:, [n.low is None for n in numbers]] = np.nan  # no bar; a distance of 0 would draw one
+    distances = drawing.errors(numbers)
+    distances[:, [n.low is None for n in numbers]] = np.nan  # no bar; a distance of 0 would draw one
     if above_zero:
-        found[0] = np.minimum(found[0], 0.99 * np.array([n.value for n in numbers]))
-    return found
+        distances[0] = np.minimum(distances[0], 0.99 * np.array([n.value for n in numbers]))
+    return distances
 
 
 def _scales(axes: "Axes", panel: Panel, lines: Sequence[Line], categories: list[str]) -> None:
@@ -208,8 +207,8 @@ def _scales(axes: "Axes", panel: Panel, lines: Sequence[Line], categories: list[
 def _legend(figure: "Figure", every: Iterable["Axes"]) -> None:
     from placerl.harness.papers import drawing
 
-    found: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for axes in every:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    drawing.legend_of(figure, list(found.values()), list(found))
+            handles.setdefault(label, handle)
+    drawing.legend_of(figure, list(handles.values()), list(handles))

@@ -10,13 +10,13 @@ from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.number import Number
 
 
-def first_at(found: dict[str, dict[int, Number]], size: int) -> str | None:
+def first_at(by_kind: dict[str, dict[int, Number]], size: int) -> str | None:
     """Return the kind of device that is fastest at a batch size; None if the intervals of two kinds overlap.
 
     A simulated time has no interval, because its cycles are exact. If a measured time has no interval, the result is
     None.
     """
-    at = {kind: sizes[size] for kind, sizes in found.items() if size in sizes}
+    at = {kind: sizes[size] for kind, sizes in by_kind.items() if size in sizes}
     best = min(at, key=lambda kind: at[kind].value)
     bounds = {kind: interval(time) for kind, time in at.items()}
     _, high = bounds.pop(best)
@@ -33,14 +33,14 @@ def exact(time: Number) -> Number:
     return time if math.isinf(low) else replace(time, low=low, high=high)
 
 
-def ordered(found: dict[str, dict[int, Number]], expected: dict[int, str]) -> Finding:
+def ordered(by_kind: dict[str, dict[int, Number]], expected: dict[int, str]) -> Finding:
     """Return whether the expected kind of device is fastest at each batch size, with its whole interval.
 
     Args:
         expected: the kind of device that has to be fastest, by batch size; every device has a time at these.
     """
-    ours = listed(found)
-    first = {size: first_at(found, size) for size in shared_sizes(found)}
+    ours = listed(by_kind)
+    first = {size: first_at(by_kind, size) for size in shared_sizes(by_kind)}
     who = who_is_first(first)
     return Finding(outcome_of([(first[size], kind) for size, kind in expected.items()]), ours, who)
 

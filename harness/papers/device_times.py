@@ -96,29 +96,29 @@ def fastest(rows: pd.DataFrame) -> dict[str, dict[int, Number]]:
     Returns:
         The times by kind of device ("cpu", "cuda", "fpga"), and then by batch size.
     """
-    found: dict[str, dict[int, Number]] = {}
+    by_kind: dict[str, dict[int, Number]] = {}
     first = rows.groupby(["kind", "batch_size"])["value"].idxmin()
     for row in records(rows.loc[first]):
         operation = OPERATIONS.get(row.primitive, row.primitive)
         where = row.device if row.backend == row.kind else f"{row.backend} on {row.device}"
         name = f"{operation}, {where}, batch size {row.batch_size}"
-        found.setdefault(row.kind, {})[int(row.batch_size)] = number(row, name)
-    return found
+        by_kind.setdefault(row.kind, {})[int(row.batch_size)] = number(row, name)
+    return by_kind
 
 
-def lacking(found: dict[str, dict[int, Number]], *kinds: str) -> str:
+def lacking(by_kind: dict[str, dict[int, Number]], *kinds: str) -> str:
     """Return a text that names the devices whose times a check needs and does not have; empty if none is missing."""
-    return " and ".join(WORDS[kind] for kind in kinds if kind in WORDS and kind not in found)
+    return " and ".join(WORDS[kind] for kind in kinds if kind in WORDS and kind not in by_kind)
 
 
-def shared_sizes(found: dict[str, dict[int, Number]]) -> list[int]:
+def shared_sizes(by_kind: dict[str, dict[int, Number]]) -> list[int]:
     """Return the batch sizes at which all kinds of devices that have times have one, ascending.
 
     Args:
-        found: times from `fastest`, by kind of device; kinds other than CPU, GPU and FPGA do not count.
+        by_kind: times from `fastest`, by kind of device; kinds other than CPU, GPU and FPGA do not count.
     """
-    kinds = [kind for kind in (CPU, GPU, FPGA) if kind in found]
-    return sorted(set.intersection(*(set(found[kind]) for kind in kinds))) if kinds else []
+    kinds = [kind for kind in (CPU, GPU, FPGA) if kind in by_kind]
+    return sorted(set.intersection(*(set(by_kind[kind]) for kind in kinds))) if kinds else []
 
 
 def missing_sizes(sizes: Collection[int], small: int, large: int) -> str:
@@ -138,9 +138,9 @@ def missing_sizes(sizes: Collection[int], small: int, large: int) -> str:
     return f"a batch size {' and one '.join(missing)} (found: {found})"
 
 
-def listed(found: dict[str, dict[int, Number]]) -> tuple[Number, ...]:
+def listed(by_kind: dict[str, dict[int, Number]]) -> tuple[Number, ...]:
     """Return times in one list, sorted by kind of device and batch size."""
-    return tuple(found[kind][size] for kind in sorted(found) for size in sorted(found[kind]))
+    return tuple(by_kind[kind][size] for kind in sorted(by_kind) for size in sorted(by_kind[kind]))
 
 
 def panel(rows: pd.DataFrame, title: str, published_x: Sequence[tuple[str, float]] = ()) -> Panel:
@@ -151,11 +151,11 @@ def panel(rows: pd.DataFrame, title: str, published_x: Sequence[tuple[str, float
     Args:
         published_x: batch sizes that the paper names, each as (label, batch size).
     """
-    found = fastest(rows)
+    by_kind = fastest(rows)
     return Panel(
         "batch size",
         "time per call (s)",
-        [charts.line(NAMES[kind], sorted(found[kind].items())) for kind in NAMES if kind in found],
+        [charts.line(NAMES[kind], sorted(by_kind[kind].items())) for kind in NAMES if kind in by_kind],
         title,
         log_x=True,
         log_y=True,

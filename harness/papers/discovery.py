@@ -47,11 +47,11 @@ def packages() -> list[ModuleType]:
     Raises:
         TypeError: a folder's `__init__.py` has no `PAPER`.
     """
-    found = [importlib.import_module(f"{__package__}.{folder.name}") for folder in folders()]
-    for package in found:
+    imported = [importlib.import_module(f"{__package__}.{folder.name}") for folder in folders()]
+    for package in imported:
         if not isinstance(getattr(package, "PAPER", None), Paper):
             raise TypeError(f"{package.__file__}: PAPER: found none; allowed: a {Paper.__qualname__}")
-    return sorted(found, key=lambda package: (package.PAPER.position, package.PAPER.key))
+    return sorted(imported, key=lambda package: (package.PAPER.position, package.PAPER.key))
 
 
 def papers() -> list[Paper]:
@@ -62,8 +62,8 @@ def papers() -> list[Paper]:
 def modules() -> Iterator[ModuleType]:
     """Yield every Python module in the papers' folders, paper by paper, sorted by name within a paper."""
     for package in packages():
-        for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
-            yield importlib.import_module(f"{package.__name__}.{found.name}")
+        for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name):
+            yield importlib.import_module(f"{package.__name__}.{info.name}")
 
 
 def claims() -> list[Claim]:

@@ -62,8 +62,8 @@ def rows_of(frame: pd.DataFrame, experiment: Experiment, quantity: str = "", **e
         experiment.check(quantity)
         equal["quantity"] = quantity
     chosen = select(frame, suite=Suite.CLAIM, **equal)
-    found = records(chosen[chosen["experiment"] == experiment])
-    return [row._replace(parameters=experiment.read(row.parameters)) for row in found]
+    rows = records(chosen[chosen["experiment"] == experiment])
+    return [row._replace(parameters=experiment.read(row.parameters)) for row in rows]
 
 
 def last_attempts(frame: pd.DataFrame, *, of_any_code: bool = False) -> pd.DataFrame:

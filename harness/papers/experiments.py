@@ -23,11 +23,15 @@ class Columns:
     """
 
 
-def gain_of_times(found: Comparison) -> dict[str, Any]:
+def gain_of_times(comparison: Comparison) -> dict[str, Any]:
     """Return the fields of a row that hold the ratio of throughputs from a comparison of times, and its status."""
-    if found.ratio is None:
-        return {"status": "too_noisy", "reason": found.reason}
-    return {"value": 1 / found.ratio.value, "low": 1 / found.ratio.high, "high": 1 / found.ratio.low}
+    if comparison.ratio is None:
+        return {"status": "too_noisy", "reason": comparison.reason}
+    return {
+        "value": 1 / comparison.ratio.value,
+        "low": 1 / comparison.ratio.high,
+        "high": 1 / comparison.ratio.low,
+    }
 
 
 class Experiment(str):
@@ -52,10 +56,11 @@ class Experiment(str):
     columns: type[Any]
 
     def __new__(cls, name: str, about: str, quantities: str, columns: type[Any] = Columns) -> Self:
-        made = super().__new__(cls, name)
-        made.about, made.quantities, made.columns = about, frozenset(quantities.split()), columns
-        made.check(*made.quantities, known=frozenset(QUANTITIES))
-        return made
+        experiment = super().__new__(cls, name)
+        experiment.about, experiment.columns = about, columns
+        experiment.quantities = frozenset(quantities.split())
+        experiment.check(*experiment.quantities, known=frozenset(QUANTITIES))
+        return experiment
 
     def check(self, *quantities: str, known: frozenset[str] | None = None) -> None:
         """Check that the rows of this experiment may hold some quantities.

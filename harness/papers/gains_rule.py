@@ -63,14 +63,14 @@ def judged(ours: Sequence[Number], published: Sequence[Interval]) -> Outcome:
           published one without the order being shown.
         - No verdict: none of these.
     """
-    found = [interval(number) for number in ours]
-    order = in_order(found, published)
-    if order is False or any(high < 0 for _, high in found):
+    intervals = [interval(number) for number in ours]
+    order = in_order(intervals, published)
+    if order is False or any(high < 0 for _, high in intervals):
         return Outcome.NOT_REPRODUCED
-    pairs = list(zip(found, published, strict=True))
+    pairs = list(zip(intervals, published, strict=True))
     if all((1 - NEAR) * p[0] <= low and high <= (1 + NEAR) * p[1] for (low, high), p in pairs):
         return Outcome.REPRODUCED
-    if order and all(low > 0 for low, _ in found):
+    if order and all(low > 0 for low, _ in intervals):
         return Outcome.IN_KIND
     if all(high < p[0] for (_, high), p in pairs):
         return Outcome.NOT_REPRODUCED

@@ -81,10 +81,10 @@ def from_text(*keys: str) -> tuple[Number, ...]:
     Raises:
         KeyError: a number is not transcribed.
     """
-    found = map(published.quantity, keys)
+    quantities = map(published.quantity, keys)
     return tuple(
         Number(q.words, q.value, q.unit, Provenance.PUBLISHED, q.source, digits=_PRINTED_DIGITS)
-        for q in found
+        for q in quantities
     )
 
 
@@ -106,8 +106,8 @@ def from_cell(table: str, row: str, column: str) -> Number:
         KeyError: the table has no such cell.
         ValueError: the cell holds no number.
     """
-    found = published.table(table)
-    cell, value = found.cell(row, column), found.value(row, column)
+    printed = published.table(table)
+    cell, value = printed.cell(row, column), printed.value(row, column)
     error = cell.reading_error
     return Number(
         f"{row}: {column}",
@@ -139,7 +139,7 @@ def ratio(quantity: str, a: Number, b: Number, *, at_most: float | None = None) 
     low = high = None
     if a.low is not None and a.high is not None and b.low is not None and b.high is not None:
         low, high = a.low / b.high, a.high / b.low
-    made = Number(
+    quotient = Number(
         quantity,
         a.value / b.value,
         "ratio",
@@ -150,7 +150,7 @@ def ratio(quantity: str, a: Number, b: Number, *, at_most: float | None = None) 
         merge_rows((a, b)),
         suspect=a.suspect or b.suspect,
     )
-    return made if at_most is None else bounded_speedup(made, at_most)
+    return quotient if at_most is None else bounded_speedup(quotient, at_most)
 
 
 def bounded_speedup(speedup: Number, at_most: float) -> Number:
@@ -203,10 +203,10 @@ def shortfall(quantity: str, a: Number, b: Number) -> Number:
     Raises:
         ValueError: b, or a bound of it, is not above 0.
     """
-    kept = ratio(quantity, a, b)
-    low, high = (None if bound is None else 100 * (1 - bound) for bound in (kept.high, kept.low))
-    value, source = 100 * (1 - kept.value), f"1 - {kept.source}"
-    return replace(kept, value=value, unit="%", source=source, low=low, high=high)
+    share = ratio(quantity, a, b)
+    low, high = (None if bound is None else 100 * (1 - bound) for bound in (share.high, share.low))
+    value, source = 100 * (1 - share.value), f"1 - {share.source}"
+    return replace(share, value=value, unit="%", source=source, low=low, high=high)
 
 
 def merge_rows(numbers: Iterable[Number]) -> tuple[int, ...]:

@@ -97,12 +97,12 @@ class Table:
             KeyError: the table has no such cell.
             ValueError: the cell holds no number.
         """
-        found = self.cell(row, column)
-        if found.value is None:
+        cell = self.cell(row, column)
+        if cell.value is None:
             raise ValueError(
-                f"{found.place}: found {found.printed or found.note!r}; allowed: a cell with a number"
+                f"{cell.place}: found {cell.printed or cell.note!r}; allowed: a cell with a number"
             )
-        return found.value
+        return cell.value
 
 
 def _rows(name: str) -> list[dict[str, Any]]:

@@ -200,10 +200,10 @@ def runs_of(frame: pd.DataFrame, experiment: Relaxation) -> dict[str, Runs]:
     """
     names = [curve.name for curve in experiment.curves]
     # Rows of earlier versions do not state their length.
-    found = [
+    rows = [
         (row.parameters.gradient_steps or 0, row) for row in rows_of(frame, experiment.key, "final_return")
     ]
-    complete = complete_runs(found, names)
+    complete = complete_runs(rows, names)
     return {workload: {name: runs[name] for name in names} for workload, runs in complete.items()}
 
 
@@ -219,11 +219,11 @@ def complete_runs(
         curves: the curves that a workload needs; rows of others are returned for the seeds that all of these have.
         fewest: fewest seeds of the shortest trainings.
     """
-    found: dict[str, dict[int, Runs]] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
+    by_workload: dict[str, dict[int, Runs]] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
     for length, row in rows:
-        found[row.workload][length][row.backend][row.parameters.seed] = row
+        by_workload[row.workload][length][row.backend][row.parameters.seed] = row
     complete: dict[str, Runs] = {}
-    for workload, lengths in found.items():
+    for workload, lengths in by_workload.items():
         for _, some in sorted(lengths.items()):
             seeds = set.intersection(*(set(some.get(curve, {})) for curve in curves))
             shorter = len(complete[workload][curves[0]]) if workload in complete else 0
@@ -285,18 +285,18 @@ def shares(name: str, runs: Runs, reference: str) -> dict[str, Number | None]:
         The shares; None for each variant if the reference may have no gain at all (`share_of_gain`).
     """
     first, scores = _first(runs[reference]), scores_of(runs[reference])
-    made: dict[str, Number | None] = {}
+    by_curve: dict[str, Number | None] = {}
     for curve, rows in runs.items():
         if curve == reference:
             continue
-        found = share_of_gain(scores_of(rows), scores, first)
+        share = share_of_gain(scores_of(rows), scores, first)
         labels = tuple(sorted(int(row.Index) for row in (*rows.values(), *runs[reference].values())))
         words = f"{name}, {curve}: share of the reward gained by {reference}"
         source = f"interquartile means of {len(rows)} seeds, bootstrap over seeds"
-        made[curve] = found and Number(
-            words, found[0], "ratio", Provenance.MEASURED, source, *found[1:], labels
+        by_curve[curve] = share and Number(
+            words, share[0], "ratio", Provenance.MEASURED, source, *share[1:], labels
         )
-    return made
+    return by_curve
 
 
 def seeds_to_tell(curve: npt.NDArray, reference: npt.NDArray) -> int | None:

@@ -57,8 +57,8 @@ class Share:
         Raises:
             KeyError: the block was not counted.
         """
-        found = counted.committed()[self.subject]
-        one = found.resources_of(self.parts) if self.parts else found.resources
+        block = counted.committed()[self.subject]
+        one = block.resources_of(self.parts) if self.parts else block.resources
         numbers = {name: float(value) for name, value in asdict(one).items()} | {"sram_mb": sram_mb(one)}
         return {name: self.copies * value for name, value in numbers.items()}
 
@@ -118,9 +118,9 @@ class Counterpart:
         return " + ".join(map(str, self.shares))
 
 
-def sram_mb(found: Resources) -> float:
+def sram_mb(resources: Resources) -> float:
     """Return the capacity of all memory blocks of a design, in 10^6 bytes."""
-    return (found.ultra_rams * ULTRA_RAM_BYTES + found.block_rams * BLOCK_RAM_BYTES) / 1e6
+    return (resources.ultra_rams * ULTRA_RAM_BYTES + resources.block_rams * BLOCK_RAM_BYTES) / 1e6
 
 
 def tree_note() -> str:
@@ -131,9 +131,9 @@ def tree_note() -> str:
     Raises:
         KeyError: the tree was not counted.
     """
-    found = counted.committed()[TREE]
-    whole, front = found.resources, found.resources_of("front_end")
-    levels = [found.resources_of(f"level_{number}") for number in range(5)]
+    tree = counted.committed()[TREE]
+    whole, front = tree.resources, tree.resources_of("front_end")
+    levels = [tree.resources_of(f"level_{number}") for number in range(5)]
     deepest = levels[-1]
     without = whole.ultra_rams - front.ultra_rams
     luts = ", ".join(f"{level.luts:,}" for level in levels)
@@ -159,8 +159,8 @@ def rows() -> Iterator[tuple[Counted, list[Counterpart]]]:
     A table row that is compared with several blocks is listed with the first of them.
     """
     every = counterparts()
-    for name, found in counted.committed().items():
-        yield found, [item for item in every if item.shares[0].subject == name]
+    for name, block in counted.committed().items():
+        yield block, [item for item in every if item.shares[0].subject == name]
 
 
 class ResourcesClaim(Claim):
@@ -198,10 +198,10 @@ class ResourcesClaim(Claim):
 
 
 def _compared(item: Counterpart) -> tuple[list[Number], dict[str, float]]:
-    found, stated = item.ours(), item.published()
+    ours, stated = item.ours(), item.published()
     source = f"{item.made_of}; {SOURCE}"
     numbers = [
         Number(f"{item.row}, ours: {_WORDS[name][0]}", value, _WORDS[name][1], Provenance.MODELLED, source)
-        for name, value in found.items()
+        for name, value in ours.items()
     ]
-    return numbers, {name: value / stated[name] for name, value in found.items()}
+    return numbers, {name: value / stated[name] for name, value in ours.items()}

@@ -76,7 +76,7 @@ def at_slow_links(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**columns)
 
 
-def _kept(frame: pd.DataFrame) -> set[int]:
+def _unchanged(frame: pd.DataFrame) -> set[int]:
     """Return the index labels of the runs in virtual time whose loop no prediction with slow links describes."""
     described = {_place(row) for row in _predictions(frame) if row.strategy in NAMES.values()}
     runs = records(select(frame, suite=Suite.VALIDATION, quantity=RUNS))
@@ -90,9 +90,9 @@ def _kept(frame: pd.DataFrame) -> set[int]:
 def _at_slow_links(row: Any, ratio: float) -> dict[str, Any]:
     """Return the columns of a prediction that slow links change; it changes by `ratio` more than its run."""
     errors = {name: getattr(row, name) for name in _CHANGED if name != "chosen_among"}
-    found = {name: None if error is None else (1 + error) * ratio - 1 for name, error in errors.items()}
+    slowed = {name: None if error is None else (1 + error) * ratio - 1 for name, error in errors.items()}
     among = [devices for devices in row.chosen_among or () if devices != WITH_SIMULATED]
-    return {**found, "chosen_among": among + [WITH_SIMULATED] * bool(row.slow_chosen)}
+    return {**slowed, "chosen_among": among + [WITH_SIMULATED] * bool(row.slow_chosen)}
 
 
 def at_both_latencies(check: Check) -> Check:
@@ -105,19 +105,21 @@ def at_both_latencies(check: Check) -> Check:
     """
 
     def judged(frame: pd.DataFrame) -> Finding:
-        found = check(frame)
+        finding = check(frame)
         slowed = at_slow_links(frame)
-        if slowed is frame or found.outcome is Outcome.NOT_RUN:
-            return found
+        if slowed is frame or finding.outcome is Outcome.NOT_RUN:
+            return finding
         slow, latency = check(slowed), latency_us(frame)
         assert latency is not None, "of predictions with slow links"
-        listed = {label for number in found.ours for label in number.rows}
-        if kept := len(listed & _kept(frame)):
-            said = f"Runs that keep their rate with slow links, as no model describes their loop: {kept}."
-            found, slow = (
-                replace(each, explanation=f"{each.explanation} {said}".strip()) for each in (found, slow)
+        listed = {label for number in finding.ours for label in number.rows}
+        if unchanged := len(listed & _unchanged(frame)):
+            said = (
+                f"Runs that keep their rate with slow links, as no model describes their loop: {unchanged}."
             )
-        return found if slow == found else _merged(found, slow, f"{latency:g} us a transfer")
+            finding, slow = (
+                replace(each, explanation=f"{each.explanation} {said}".strip()) for each in (finding, slow)
+            )
+        return finding if slow == finding else _merged(finding, slow, f"{latency:g} us a transfer")
 
     return judged
 

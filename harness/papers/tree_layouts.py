@@ -59,7 +59,7 @@ def check(tree: SumTree) -> None:
     if abs(tree.total - sums[-1]) > slack:
         raise ValueError(f"the total is {tree.total} where the priorities sum to {sums[-1]}")
     prefixes = rng.integers(0, int(min(tree.total, sums[-1])), CHECKED) + 0.5
-    found = tree.find(prefixes)
-    below, above = sums[found] - leaves[found] - slack, sums[found] + slack
+    positions = tree.find(prefixes)
+    below, above = sums[positions] - leaves[positions] - slack, sums[positions] + slack
     if not ((below <= prefixes) & (prefixes <= above)).all():
         raise ValueError("prefixes are not found where the cumulative sums say")

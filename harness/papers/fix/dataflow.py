@@ -76,13 +76,13 @@ class OneDataflowExplains(Claim):
     )
 
     def judge(self, _: pd.DataFrame) -> Finding:
-        found = {flow: conflicts(flow) for flow in DATAFLOWS}
+        conflicts_of = {flow: conflicts(flow) for flow in DATAFLOWS}
         numbers = tuple(number for flow in DATAFLOWS for number in _modelled(flow))
         said = "; ".join(
             f"{flow.name}: {'conflicts with ' + ', '.join(against) if against else 'conflicts with none'}"
-            for flow, against in found.items()
+            for flow, against in conflicts_of.items()
         )
-        if not all(found.values()):
+        if not all(conflicts_of.values()):
             return Finding(Outcome.CONSISTENT, numbers, f"Dataflows that the text allows: {said}.")
         explanation = (
             f"Dataflows that the text allows: {said}. The last would fit all but the printed 16 weights a cycle if the "

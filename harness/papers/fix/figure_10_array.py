@@ -133,11 +133,11 @@ def array_rows(frame: pd.DataFrame) -> dict[str, dict[int, Any]]:
         Named tuples by width of the activations (the names in `BACKENDS`, such as "accelerator, 16-bit
         activations"), and then by batch size.
     """
-    found: dict[str, dict[int, Any]] = {name: {} for name in BACKENDS.values()}
+    rows: dict[str, dict[int, Any]] = {name: {} for name in BACKENDS.values()}
     for row in rows_of(frame, EXPERIMENT, QUANTITY):
-        if row.backend in found:  # earlier runs have rows of a model of the array
-            found[row.backend][int(row.batch_size)] = row
-    return found
+        if row.backend in rows:  # earlier runs have rows of a model of the array
+            rows[row.backend][int(row.batch_size)] = row
+    return rows
 
 
 def array_rates(frame: pd.DataFrame) -> list[Number]:

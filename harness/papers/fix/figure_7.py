@@ -139,20 +139,22 @@ def _shares(name: str, runs: Runs, reference: str = FLOAT) -> dict[str, Number]:
         return {}
     first = np.array([row.samples[0] for row in runs[reference].values()])
     scores = {curve: np.array([row.value for row in rows.values()]) for curve, rows in runs.items()}
-    made = {}
+    shares = {}
     for curve, rows in runs.items():
         if curve == reference or len(rows) < FEWEST_SAMPLES:
             continue
-        found = share_of_gain(scores[curve], scores[reference], first)
-        if found is None:
+        share = share_of_gain(scores[curve], scores[reference], first)
+        if share is None:
             return {}
         words = (
             f"{name}, {curve}: share of the reward gained in {'floats' if reference == FLOAT else reference}"
         )
         source = f"interquartile means of {len(rows)} seeds, bootstrap over seeds"
         labels = sorted(int(row.Index) for row in (*rows.values(), *runs[reference].values()))
-        made[curve] = Number(words, found[0], "ratio", Provenance.MEASURED, source, *found[1:], tuple(labels))
-    return made
+        shares[curve] = Number(
+            words, share[0], "ratio", Provenance.MEASURED, source, *share[1:], tuple(labels)
+        )
+    return shares
 
 
 def _change(rows: dict[int, Any]) -> str:

@@ -39,10 +39,10 @@ In Fig. 9 the ratio is 1.1.
 
 def _steps(frame: pd.DataFrame, quantity: str) -> dict[str, dict[int, Any]]:
     """Return the rows of the throughput experiment by side and batch size."""
-    found: dict[str, dict[int, Any]] = defaultdict(dict)
+    rows: dict[str, dict[int, Any]] = defaultdict(dict)
     for row in rows_of(frame, throughput.EXPERIMENT, quantity):
-        found[row.backend][int(row.batch_size)] = row
-    return found
+        rows[row.backend][int(row.batch_size)] = row
+    return rows
 
 
 def _rates(frame: pd.DataFrame, quantity: str, words: str) -> tuple[Number, ...]:

@@ -121,7 +121,7 @@ def make_learner(item: Workload, formats: Precision | None, batch_size: int, see
     )
 
 
-def training_of(item: Workload, made: Learner, seed: int) -> Training:
+def training_of(item: Workload, trainee: Learner, seed: int) -> Training:
     """Return a training of a workload that samples its replay uniformly, as FIX does.
 
     The replay already holds `learning_starts` steps with random actions.
@@ -135,11 +135,13 @@ def training_of(item: Workload, made: Learner, seed: int) -> Training:
         actors=actors_of(item, streams.environment, streams.exploration, storage.fields, WARM_UP_ROWS),
         storage=storage,
         replay=UniformReplay(storage),
-        learner=made,
+        learner=trainee,
         rng=np.random.default_rng(streams.sampling),
         fusion=Fusion.NONE,
     )
-    training = Training(resolve(STRICT, item, MAPPING, made.batch_size, existing=parts.fusion), parts=parts)
+    training = Training(
+        resolve(STRICT, item, MAPPING, trainee.batch_size, existing=parts.fusion), parts=parts
+    )
     training.fill()
     return training
 
@@ -184,11 +186,11 @@ def train(
     if formats is not None:
         formats.check_run(task.steps)
     item = workloads.load(task.workload)
-    made = make_learner(item, formats, item.training.batch_size, seed)
-    training, evaluation = training_of(item, made, seed), Evaluation(item, _evaluation_seed(seed))
+    trainee = make_learner(item, formats, item.training.batch_size, seed)
+    training, evaluation = training_of(item, trainee, seed), Evaluation(item, _evaluation_seed(seed))
 
     def mean_return() -> float:
-        return float(np.mean(evaluation.returns(made.act, Trained.starts)))
+        return float(np.mean(evaluation.returns(trainee.act, Trained.starts)))
 
     returns, wall_s = [mean_return()], 0.0
     try:
@@ -210,7 +212,7 @@ def train(
         task.evaluation_interval,
         formats.delay if formats else 0,
         described(formats),
-        made.saturated if isinstance(made, FixedPointLearner) else {},
+        trainee.saturated if isinstance(trainee, FixedPointLearner) else {},
         wall_s,
     )
     return experiment.row(
@@ -256,13 +258,15 @@ def cells(tier: TierLimits) -> list[Cell]:
 
     There are none in the quick tier, which has no time for enough seeds.
     """
-    made: list[Cell] = []
+    tier_cells: list[Cell] = []
     for task in TASKS.get(tier.name, ()):
         seeds = workloads.load(task.workload).training.seeds[: SEEDS[tier.name]]
         for seed, (curve, formats_of) in interleaved(seeds, list(CURVES.items())):
             measure = partial(train, task, curve, formats_of(task), seed)
-            made.append(row_cell(_key(EXPERIMENT, task, curve, seed), task.steps * task.step_s, measure))
-    return made
+            tier_cells.append(
+                row_cell(_key(EXPERIMENT, task, curve, seed), task.steps * task.step_s, measure)
+            )
+    return tier_cells
 
 
 def sweep_cells(tier: TierLimits) -> list[Cell]:

@@ -93,7 +93,7 @@ def errors(
     return float(nearest[indices].max() / new.max()), abs(float(root[0]) - held) / max(abs(held), 1.0)
 
 
-def error_rows(name: str, made: Device) -> Iterator[Row]:
+def error_rows(name: str, opened: Device) -> Iterator[Row]:
     """Yield the errors of the leaves and of the root after one update, for each form of MAP's Algorithm 2.
 
     The forms are the algorithm as printed and with each combination of corrections (`FORMS`). Each is tried with a
@@ -105,7 +105,7 @@ def error_rows(name: str, made: Device) -> Iterator[Row]:
         True: np.repeat(rng.permutation(SMALL)[: SMALL_BATCH // 8], 8),
     }
     for form, fixes in FORMS.items():
-        tree = PrintedSumTree(SMALL, FANOUTS[0], made, fixes)
+        tree = PrintedSumTree(SMALL, FANOUTS[0], opened, fixes)
         for repeated, indices in batches.items():
             for node, error in zip(("leaf", "root"), errors(tree, indices, rng), strict=True):
                 yield EXPERIMENT.row(
@@ -242,12 +242,12 @@ def _gains(frame: pd.DataFrame, name: str) -> tuple[list[Paired], list[Paired]]:
     """Return, by ascending batch size, the gain of the level-by-level update over Algorithm 2, and the cost of the
     root's additions.
     """
-    found: dict[tuple[int, int], dict[tuple[str, bool], object]] = {}
+    by_side: dict[tuple[int, int], dict[tuple[str, bool], object]] = {}
     for row in rows_of(frame, EXPERIMENT, "time_per_call", device=name):
         side = int(row.batch_size), row.parameters.fanout
-        found.setdefault(side, {})[row.parameters.form, row.parameters.null] = row
+        by_side.setdefault(side, {})[row.parameters.form, row.parameters.null] = row
     gains, costs = [], []
-    for (size, fanout), rows in sorted(found.items()):
+    for (size, fanout), rows in sorted(by_side.items()):
         if not {(LEVELS, False), (LEVELS, True), (ATOMIC, False), (ROOTLESS, False)} <= rows.keys():
             continue
         where = f"{name}, K = {fanout}, batch size {size}"
@@ -271,29 +271,29 @@ class UpdateLeavesSumsRight(_OfAlgorithm2):
     needs = NEEDS
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        found: dict[tuple[str, bool], list[Number]] = {}
+        errors_of: dict[tuple[str, bool], list[Number]] = {}
         for row in rows_of(frame, EXPERIMENT, "relative_error"):
             form, repeated = row.parameters.form, row.parameters.repeated
             node = row.parameters.node
             name = f"{row.device}, {form}: error of the {node}{'s' * (node == 'leaf')}"
             name = name.replace("leafs", "leaves") + (", repeated indices" if repeated else "")
-            found.setdefault((form, repeated), []).append(number(row, name))
+            errors_of.setdefault((form, repeated), []).append(number(row, name))
         needed = {(form, repeated) for form in (PRINTED, CORRECTED, ATOMIC) for repeated in (False, True)}
-        if not needed <= found.keys():
+        if not needed <= errors_of.keys():
             return Finding(Outcome.NOT_RUN, needs=self.needs)
-        ours = tuple(each for numbers in found.values() for each in numbers)
+        ours = tuple(each for numbers in errors_of.values() for each in numbers)
 
-        def kept(form: str, repeated: bool) -> bool:
-            return all(each.value <= RIGHT for each in found[form, repeated])
+        def is_right(form: str, repeated: bool) -> bool:
+            return all(each.value <= RIGHT for each in errors_of[form, repeated])
 
-        if not (kept(ATOMIC, False) and kept(ATOMIC, True)):
+        if not (is_right(ATOMIC, False) and is_right(ATOMIC, True)):
             explanation = (
                 "With every correction the tree is wrong too, so that the device or this code is at fault."
             )
             return Finding(Outcome.NO_VERDICT, ours, explanation)
-        if kept(PRINTED, False) and kept(PRINTED, True):
+        if is_right(PRINTED, False) and is_right(PRINTED, True):
             return Finding(Outcome.REPRODUCED, ours, "As printed, one update leaves a right tree.")
-        distinct, repeats = kept(CORRECTED, False), kept(CORRECTED, True)
+        distinct, repeats = is_right(CORRECTED, False), is_right(CORRECTED, True)
         explanation = (
             "As printed, an update leaves a wrong tree: the change is the old priority minus the new one (line 5, "
             "whose operator the available copy has lost) and is added (line 8), and the loop ends before the root "

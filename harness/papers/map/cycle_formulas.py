@@ -76,9 +76,9 @@ def replay_rows(fanout: int, banks: int, batch_sizes: tuple[int, ...], leaves: i
 
     levels = levels_of(-(-leaves // banks), fanout)
     used = min(leaves, SIMULATED_LEAVES)
-    found = narrow_replay.BLOCK([fanout, levels, banks], [used, list(batch_sizes)])
+    simulations = narrow_replay.BLOCK([fanout, levels, banks], [used, list(batch_sizes)])
     batches = product(batch_sizes, narrow_replay.CALLS)
-    for (size, call), (cycles, loads) in zip(batches, found, strict=True):
+    for (size, call), (cycles, loads) in zip(batches, simulations, strict=True):
         difference = batch_difference(narrow_replay.FORM, call, cycles, loads, fanout=fanout, levels=levels)
         yield _row(REPLAY, size, difference, call=call, fanout=fanout, banks=banks)
 
@@ -95,21 +95,21 @@ def learner_rows(pipelines: int, batch_sizes: tuple[int, ...]) -> Iterator[Row]:
     for work in difference_table.PASSES:
         neurons = [work.layers[0].inputs, *(layer.outputs for layer in work.layers)]
         cases = [(pipelines, size // pipelines) for size in batch_sizes]
-        found = difference_table.learner_differences([work], cases)
-        for size, difference in zip(batch_sizes, found, strict=True):
+        differences = difference_table.learner_differences([work], cases)
+        for size, difference in zip(batch_sizes, differences, strict=True):
             yield _row(LEARNER, size, difference, pipelines=pipelines, neurons=neurons)
 
 
-def _row(part: str, batch_size: int, found: "CycleDifference", **sizes: Any) -> Row:
+def _row(part: str, batch_size: int, difference: "CycleDifference", **sizes: Any) -> Row:
     return EXPERIMENT.row(
-        FormulaCycles(found.formula_cycles, dict(found.reasons), **sizes),
+        FormulaCycles(difference.formula_cycles, dict(difference.reasons), **sizes),
         primitive=part,
         backend="fpga",
         device="fpga",
         batch_size=batch_size,
         quantity="cycles",
         provenance=Provenance.SIMULATED,
-        value=found.simulated_cycles,
+        value=difference.simulated_cycles,
     )
 
 
@@ -144,18 +144,18 @@ def _judged(frame: pd.DataFrame, part: str, design_of: Callable[[Any], str]) -> 
     designs: dict[str, list[tuple[int, Number, Any]]] = {}
     for row in rows_of(frame, EXPERIMENT, "cycles", primitive=part):
         design, size = design_of(row), int(row.batch_size)
-        made = _error(f"{design}, batch size {size}: error of the formula", row)
-        designs.setdefault(design, []).append((size, made, row))
-    if not designs or any(len(found) < 2 for found in designs.values()):
+        error = _error(f"{design}, batch size {size}: error of the formula", row)
+        designs.setdefault(design, []).append((size, error, row))
+    if not designs or any(len(cases) < 2 for cases in designs.values()):
         return Finding(Outcome.NOT_RUN, needs=NEEDS)
-    by_size = {design: sorted(found, key=lambda item: item[0]) for design, found in designs.items()}
-    errors = [error for found in by_size.values() for _, error, _ in found]
+    by_size = {design: sorted(cases, key=lambda item: item[0]) for design, cases in designs.items()}
+    errors = [error for cases in by_size.values() for _, error, _ in cases]
     cycles = [
         number(row, f"{design}, batch size {size}: cycles")
-        for design, found in by_size.items()
-        for size, _, row in found[-1:]
+        for design, cases in by_size.items()
+        for size, _, row in cases[-1:]
     ]
-    largest = {design: found[-1] for design, found in by_size.items()}
+    largest = {design: cases[-1] for design, cases in by_size.items()}
     near = sum(abs(error.value) <= limit for error in errors)
     wrong = {design: item for design, item in largest.items() if abs(item[1].value) > limit}
     said = (
@@ -192,9 +192,9 @@ def _error(name: str, row: Any) -> Number:
 
 def _reasons(row: Any) -> str:
     """Name the cycles that the hardware takes beyond the formula, by reason."""
-    found = {name: float(cycles) for name, cycles in row.parameters.reasons.items() if cycles}
-    ordered = sorted(found, key=lambda name: -abs(found[name]))
-    parts = (f"{name} {'+' if found[name] > 0 else ''}{format_value(found[name])}" for name in ordered)
+    reasons = {name: float(cycles) for name, cycles in row.parameters.reasons.items() if cycles}
+    ordered = sorted(reasons, key=lambda name: -abs(reasons[name]))
+    parts = (f"{name} {'+' if reasons[name] > 0 else ''}{format_value(reasons[name])}" for name in ordered)
     return f"where of {row.value:,.0f} cycles the formula leaves out {', '.join(parts)}"
 
 

@@ -48,11 +48,11 @@ TASKS = {
 """Workloads and lengths of the training runs, by tier."""
 
 
-def _said(kept: bool | None) -> str:
-    if kept is None:
+def _said(no_loss: bool | None) -> str:
+    if no_loss is None:
         limit = f"{NO_LOSS:g}, the limit for no loss"
         return f"undecided: the interval of the share includes {limit}, or there is no interval"
-    return "no loss that shows" if kept else "a loss that shows"
+    return "no loss that shows" if no_loss else "a loss that shows"
 
 
 def _seeds_said(name: str, most: npt.NDArray, strict: npt.NDArray) -> str:
@@ -91,29 +91,29 @@ class SamplingAheadCostsNoReward(Claim):
         words: list[str] = []
         holds: list[bool | None] = []
         for name, runs in workloads.items():
-            found = shares(name, runs, "D=0")
-            ours += [share for share in found.values() if share]
-            if not any(found.values()):
+            by_curve = shares(name, runs, "D=0")
+            ours += [share for share in by_curve.values() if share]
+            if not any(by_curve.values()):
                 words.append(f"{name}: the strict loop itself gains too little to tell.")
-            holds.append(keeps(found["D=50"]))
+            holds.append(keeps(by_curve["D=50"]))
             words.append(f"{name}, D = 50: {_said(holds[-1])}.")
             words.append(_seeds_said(name, scores_of(runs["D=200"]), scores_of(runs["D=0"])))
             if name == VISIBLE_AT:
-                kept = keeps(found["D=200"])
-                holds.append(None if kept is None else not kept)
-                words.append(f"{name}, D = 200, whose loss MAP sees: {_said(kept)}.")
+                no_loss = keeps(by_curve["D=200"])
+                holds.append(None if no_loss is None else not no_loss)
+                words.append(f"{name}, D = 200, whose loss MAP sees: {_said(no_loss)}.")
         if not ours:
             scores = {name: scores_of(runs["D=0"]) for name, runs in workloads.items()}
             ours = [
                 Number(
                     f"{name}, D=0: final return",
-                    float(interquartile_mean(found)),
+                    float(interquartile_mean(returns)),
                     "1",
                     Provenance.MEASURED,
                     "strict loop",
                     rows=tuple(sorted(int(row.Index) for row in workloads[name]["D=0"].values())),
                 )
-                for name, found in scores.items()
+                for name, returns in scores.items()
             ]
         if missing := sorted(PUBLISHED - set(workloads)):
             words.append(f"Not trained: {', '.join(missing)}.")

@@ -38,16 +38,16 @@ class _CrossesOver(_OverBatches):
     """Checks that a gradient step is fastest on the FPGA at small batches, and on the GPU at large ones."""
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        found = fastest(learner_times(frame, self.workload))
-        ours = listed(found)
-        if needs := lacking(found, GPU, FPGA):
+        by_kind = fastest(learner_times(frame, self.workload))
+        ours = listed(by_kind)
+        if needs := lacking(by_kind, GPU, FPGA):
             return Finding(Outcome.NOT_RUN, ours, needs=needs)
         small, large = (number.value for number in self.published)
-        below = {size: FPGA for size in shared_sizes(found) if size < small}
-        above = {size: GPU for size in shared_sizes(found) if size > large}
+        below = {size: FPGA for size in shared_sizes(by_kind) if size < small}
+        above = {size: GPU for size in shared_sizes(by_kind) if size > large}
         if not below or not above:
             return Finding(Outcome.NOT_RUN, ours, needs=f"batch sizes below {small:g} and above {large:g}")
-        return ordered(found, below | above)
+        return ordered(by_kind, below | above)
 
 
 class HopperCrossesOver(_CrossesOver):
@@ -76,10 +76,10 @@ class CartPoleIsFastestOnFpga(_OverBatches):
     reads = device_times.reads(workload)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        found = fastest(learner_times(frame, self.workload))
-        ours = listed(found)
-        if needs := lacking(found, GPU, FPGA):
+        by_kind = fastest(learner_times(frame, self.workload))
+        ours = listed(by_kind)
+        if needs := lacking(by_kind, GPU, FPGA):
             return Finding(Outcome.NOT_RUN, ours, needs=needs)
-        if not shared_sizes(found):
+        if not shared_sizes(by_kind):
             return Finding(Outcome.NOT_RUN, ours, needs="one batch size on every device")
-        return ordered(found, dict.fromkeys(shared_sizes(found), FPGA))
+        return ordered(by_kind, dict.fromkeys(shared_sizes(by_kind), FPGA))

@@ -49,16 +49,16 @@ def _fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: 
             (`published.text`). A low key that ends in "gpu_over_fpga_high" gives the GPU's speedup over the FPGA, the
             inverse: then the FPGA has to be faster at the smallest batch size and the GPU at the largest.
     """
-    found = fastest(replay_times(frame, WORKLOAD, primitive))
-    if needs := lacking(found, GPU, FPGA):
-        return Finding(Outcome.NOT_RUN, listed(found), needs=needs)
-    sizes = _plotted(found[GPU], found[FPGA])
+    by_kind = fastest(replay_times(frame, WORKLOAD, primitive))
+    if needs := lacking(by_kind, GPU, FPGA):
+        return Finding(Outcome.NOT_RUN, listed(by_kind), needs=needs)
+    sizes = _plotted(by_kind[GPU], by_kind[FPGA])
     gains = [
-        ratio(f"batch size {size}: FPGA over GPU", found[GPU][size], exact(found[FPGA][size]))
+        ratio(f"batch size {size}: FPGA over GPU", by_kind[GPU][size], exact(by_kind[FPGA][size]))
         for size in sizes
     ]
     if needs := missing_sizes(sizes, SMALL, LARGE):
-        return Finding(Outcome.NOT_RUN, tuple(gains) or listed(found), needs=f"on GPU and FPGA {needs}")
+        return Finding(Outcome.NOT_RUN, tuple(gains) or listed(by_kind), needs=f"on GPU and FPGA {needs}")
     low, high = (n.value for n in from_text(low_key, high_key))
     crosses = low_key.endswith("gpu_over_fpga_high")
     low = 1 / low if crosses else low
@@ -84,20 +84,20 @@ def _plotted(*times: dict[int, Number]) -> list[int]:
     return sorted(size for size in set.intersection(*map(set, times)) if size <= LARGEST)
 
 
-def _share_of_growth(primitive: str, found: dict[int, Number], low: int, high: int) -> Number:
+def _share_of_growth(primitive: str, by_size: dict[int, Number], low: int, high: int) -> Number:
     """Return the ratio of times at two batch sizes divided by the ratio of the batch sizes."""
-    grown = ratio("grown", found[high], found[low])
+    grown = ratio("grown", by_size[high], by_size[low])
     name = f"{CALLS[primitive]}: time grown from batch size {low} to {high}, over the batch's growth"
     return Number(name, grown.value / (high / low), "1", grown.provenance, grown.source, rows=grown.rows)
 
 
-def _straightness(primitive: str, found: dict[int, Number], sizes: list[int]) -> Number:
+def _straightness(primitive: str, by_size: dict[int, Number], sizes: list[int]) -> Number:
     """Return the flattest growth per item between neighbouring batch sizes over the steepest: 1 for a straight line.
 
     It is 0 if the time grows nowhere, and below 0 if it falls somewhere and grows elsewhere.
     """
-    steps = [(found[b].value - found[a].value) / (b - a) for a, b in pairwise(sizes)]
-    at = [found[size] for size in sizes]
+    steps = [(by_size[b].value - by_size[a].value) / (b - a) for a, b in pairwise(sizes)]
+    at = [by_size[size] for size in sizes]
     return Number(
         f"{CALLS[primitive]}: flattest growth per item over the steepest, batch sizes {', '.join(map(str, sizes))}",
         min(steps) / max(steps) if max(steps) > 0 else 0.0,
@@ -157,14 +157,14 @@ class GpuTimesOverBatch(_OverBatches):
     commands = ("placerl reproduce --only MAP-F12-GPU --tier standard", "placerl report")
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        found = {call: fastest(times(frame, WORKLOAD, call)).get(GPU, {}) for call in CALLS}
-        sizes = _plotted(*found.values())
+        by_call = {call: fastest(times(frame, WORKLOAD, call)).get(GPU, {}) for call in CALLS}
+        sizes = _plotted(*by_call.values())
         if needs := missing_sizes(sizes, SMALL, LARGE):
             return Finding(Outcome.NOT_RUN, needs=f"{WORDS[GPU]}, for Hopper's sum tree {needs}")
         low, high = sizes[0], sizes[-1]
         sample, update = (
             ratio(f"{CALLS[call]}: batch size {high} over {low}", at[high], at[low])
-            for call, at in found.items()
+            for call, at in by_call.items()
         )
         said = (
             "The prefix sum index should take about as long at every batch size, less than twice, and the update "
@@ -205,19 +205,19 @@ class FpgaTimesAreLinear(_OverBatches):
         straight: list[Number] = []
         used: set[int] = set()
         for primitive in CALLS:
-            found = fastest(replay_times(frame, WORKLOAD, primitive)).get(FPGA, {})
-            used |= {label for each in found.values() for label in each.rows}
+            by_size = fastest(replay_times(frame, WORKLOAD, primitive)).get(FPGA, {})
+            used |= {label for each in by_size.values() for label in each.rows}
             small, large = (
-                [size for size in sorted(found) if (size > limit) is big] for big in (False, True)
+                [size for size in sorted(by_size) if (size > limit) is big] for big in (False, True)
             )
             if len(small) < 2 or len(large) < 2:
                 return Finding(
                     Outcome.NOT_RUN, needs=f"{WORDS[FPGA]}, two batch sizes below {limit:g} and two above"
                 )
-            below.append(_share_of_growth(primitive, found, small[0], small[-1]))
-            above.append(_share_of_growth(primitive, found, large[0], large[-1]))
+            below.append(_share_of_growth(primitive, by_size, small[0], small[-1]))
+            above.append(_share_of_growth(primitive, by_size, large[0], large[-1]))
             if len(large) > 2:
-                straight.append(_straightness(primitive, found, large))
+                straight.append(_straightness(primitive, by_size, large))
         banks = sorted({int(row.banks or 1) for row in records(frame.loc[sorted(used)])})
         said = (
             f"1 is growth in proportion; within {LINEAR:.0%} of it counts as linear. Ours has S = "

@@ -152,10 +152,10 @@ def measured(budget_s: float, report: Report) -> Sequence[Row]:
 
 def _scaling(frame: pd.DataFrame, call: str) -> list[Paired]:
     """Return the speedup of the most threads over one, at each batch size."""
-    found: dict[int, dict[tuple[int, bool], object]] = {}
+    by_size: dict[int, dict[tuple[int, bool], object]] = {}
     for row in rows_of(frame, EXPERIMENT, "time_per_call", primitive=call):
         side = row.parameters.threads, row.parameters.null
-        found.setdefault(int(row.batch_size), {})[side] = row
+        by_size.setdefault(int(row.batch_size), {})[side] = row
     one, most = min(THREADS), max(THREADS)
     return [
         paired(
@@ -165,7 +165,7 @@ def _scaling(frame: pd.DataFrame, call: str) -> list[Paired]:
             rows[one, False],
             at_most=most / one,
         )
-        for size, rows in sorted(found.items())
+        for size, rows in sorted(by_size.items())
         if {(one, False), (most, False), (most, True)} <= rows.keys()
     ]
 

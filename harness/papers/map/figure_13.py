@@ -161,25 +161,25 @@ class SharedGpuCostsThroughput(Claim):
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = select(frame, suite=Suite.VALIDATION, quantity="gradient_steps_per_s")
-        found: dict[tuple[str, int], dict[bool, tuple[bool, Number]]] = {}
+        by_place: dict[tuple[str, int], dict[bool, tuple[bool, Number]]] = {}
         for row in records(rows):
             learner, rmm, _ = mapping_of(row).split("-")
             if learner == "torch:cuda" and row.provenance == Provenance.MEASURED:
                 place, shared = (row.workload, int(row.batch_size)), "cuda" in rmm
-                mine, kept = (
-                    found.setdefault(place, {}),
+                mine, in_race = (
+                    by_place.setdefault(place, {}),
                     HERE not in (row.clearly_slower_among or ()),
                 )
                 reached = number(row, mapping_of(row))
-                if shared not in mine or (kept, reached.value) > (mine[shared][0], mine[shared][1].value):
-                    mine[shared] = kept, reached
-        both = sorted(place for place, placements in found.items() if len(placements) == 2)
+                if shared not in mine or (in_race, reached.value) > (mine[shared][0], mine[shared][1].value):
+                    mine[shared] = in_race, reached
+        both = sorted(place for place, placements in by_place.items() if len(placements) == 2)
         if not both:
             return Finding(Outcome.NOT_RUN, needs="a CUDA device, its mappings run (`placerl validate`)")
         losses = []
         for workload, size in both:
             name = f"{workload}, batch size {size}: loss with the replay manager on the learner's GPU"
-            (_, shared_rate), (_, apart_rate) = (found[workload, size][shared] for shared in (True, False))
+            (_, shared_rate), (_, apart_rate) = (by_place[workload, size][shared] for shared in (True, False))
             losses.append(shortfall(name, shared_rate, apart_rate))
         costs, free = sum(loss.above(0) for loss in losses), sum(loss.below(0) for loss in losses)
         said = f"It costs throughput in {costs} of {len(losses)} cells and brings some in {free}, beyond the noise."

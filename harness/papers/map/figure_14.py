@@ -42,13 +42,13 @@ class GainOverRllib(Claim):
     reads = beside(*RLLIB)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        found = gains_on_gpu(frame, *RLLIB)
-        if not found:
+        on_gpu = gains_on_gpu(frame, *RLLIB)
+        if not on_gpu:
             ours = tuple(gain.ratio for gain in gains(frame, *RLLIB))
             return Finding(Outcome.NOT_RUN, ours, needs=self.needs)
-        ours, words = tuple(gain.ratio for gain in found), [gain.verdict for gain in found]
+        ours, words = tuple(gain.ratio for gain in on_gpu), [gain.verdict for gain in on_gpu]
         said = (
-            f"On a CUDA device faster in {words.count('faster')} of {len(found)} comparisons, slower in "
+            f"On a CUDA device faster in {words.count('faster')} of {len(on_gpu)} comparisons, slower in "
             f"{words.count('slower')}; MAP's gains are those of its mappings to GPU and FPGA."
         )
         if "slower" in words:
@@ -57,14 +57,14 @@ class GainOverRllib(Claim):
 
     def panels(self, frame: pd.DataFrame) -> Panels:
         low, high = (n.value for n in self.published)
-        found = {name: gains(frame, name) for name in RLLIB}
+        by_library = {name: gains(frame, name) for name in RLLIB}
         return [
             Panel(
                 "workload, batch size",
                 "throughput over RLlib's",
                 [
                     charts.line(f"over {name}", [(_place(frame, gain), gain.ratio) for gain in some])
-                    for name, some in found.items()
+                    for name, some in by_library.items()
                 ],
                 log_y=True,
                 published_y=[("MAP's range, with a GPU or an FPGA (published)", low, high)],
@@ -91,13 +91,13 @@ class CartPoleGainsMost(Claim):
     )
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        found: dict[str, list[Gain]] = {}
+        by_workload: dict[str, list[Gain]] = {}
         for gain in gains(frame, *(label(line, ComparedPart.LEARNER_AND_REPLAY) for line in RLLIB)):
-            found.setdefault(str(frame.at[gain.ratio.rows[0], "workload"]), []).append(gain)
-        mine = found.get(CARTPOLE, [])
-        others = [gain for name in OTHERS for gain in found.get(name, [])]
+            by_workload.setdefault(str(frame.at[gain.ratio.rows[0], "workload"]), []).append(gain)
+        mine = by_workload.get(CARTPOLE, [])
+        others = [gain for name in OTHERS for gain in by_workload.get(name, [])]
         ours = tuple(gain.ratio for gain in (*mine, *others))
-        lacking = [name for name in OTHERS if name not in found]
+        lacking = [name for name in OTHERS if name not in by_workload]
         if not mine or lacking:
             missing = [] if mine else ["CartPole's with DDPG"]
             missing += [f"that of {name}" for name in lacking]

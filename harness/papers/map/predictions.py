@@ -55,13 +55,13 @@ def _chosen(frame: pd.DataFrame) -> list[tuple[Any, Any]]:
     quantity = "predicted_gradient_steps_per_s"
     predicted = records(select(frame, suite=SUITE, quantity=quantity, strategy=MapTpds23.name))
     placed = [((row.workload, row.batch_size, mapping_of(row)), row) for row in predicted]
-    found = [
+    pairs = [
         (row, achieved[place])
         for place, row in placed
         if row.chosen_among and place in achieved and _is_of_relaxed_loop(row)
     ]
-    shown = [pair for pair in found if pair[1].provenance != Provenance.MODELLED]
-    return shown or found
+    shown = [pair for pair in pairs if pair[1].provenance != Provenance.MODELLED]
+    return shown or pairs
 
 
 def _finding(outcome: Outcome, ours: tuple[Number, ...], said: str, runs: list[Any]) -> Finding:
@@ -83,17 +83,17 @@ def _name(run: Any, quantity: str) -> str:
     return f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: {quantity}{note}"
 
 
-def _judged(found: list[Number], least: float, most: float) -> tuple[Outcome, str]:
+def _judged(numbers: list[Number], least: float, most: float) -> tuple[Outcome, str]:
     """Return whether numbers are between two bounds with their whole intervals; those without one decide nothing."""
-    clear = [(n.low, n.high) for n in found if n.low is not None and n.high is not None]
+    clear = [(n.low, n.high) for n in numbers if n.low is not None and n.high is not None]
     within = sum(least <= low and high <= most for low, high in clear)
     outside = sum(low > most or high < least for low, high in clear)
-    unsure = len(found) - len(clear)
+    unsure = len(numbers) - len(clear)
     said = (
-        f"Of {len(found)}, {unsure} have too few rounds, {outside} are clearly outside and {within} clearly within "
+        f"Of {len(numbers)}, {unsure} have too few rounds, {outside} are clearly outside and {within} clearly within "
         f"{most:g}%"
     )
-    if within == len(found):
+    if within == len(numbers):
         return Outcome.REPRODUCED, said
     return Outcome.NOT_REPRODUCED if outside else Outcome.NO_VERDICT, said
 

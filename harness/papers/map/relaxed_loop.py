@@ -26,32 +26,32 @@ def _gains(frame: pd.DataFrame) -> list[tuple[Number, bool]]:
     Each comes with whether the actors are the slowest part of the relaxed loop, which its name then says.
     """
     rows = select(frame, suite=Suite.VALIDATION, quantity="gradient_steps_per_s")
-    found: dict[tuple[str, int, str], dict[str, Any]] = {}
+    by_place: dict[tuple[str, int, str], dict[str, Any]] = {}
     for row in records(rows):
         if row.provenance == Provenance.MEASURED and row.loop in (Loop.OVERLAPPED, Loop.RELAXED):
             place = row.workload, int(row.batch_size), mapping_of(row)
-            found.setdefault(place, {})[row.loop] = row
+            by_place.setdefault(place, {})[row.loop] = row
     best: dict[tuple[str, int], dict[str, Any]] = {}
-    for (workload, size, _), both in sorted(found.items()):
+    for (workload, size, _), both in sorted(by_place.items()):
         if len(both) == 2:
             known = best.setdefault((workload, size), both)
             if both[Loop.RELAXED].value > known[Loop.RELAXED].value:
                 best[workload, size] = both
-    made = []
+    gains = []
     for (workload, size), both in sorted(best.items()):
         relaxed, overlapped = both[Loop.RELAXED], both[Loop.OVERLAPPED]
         hidden = actors_are_slowest(relaxed)
         name = f"{workload}, batch size {size}, {mapping_of(relaxed)}: gain of sampling ahead"
         name += NOT_JUDGED if hidden else ""
         gain = ratio(name, number(relaxed, "sampled ahead"), number(overlapped, "one after another"))
-        made.append((gain, hidden))
-    return made
+        gains.append((gain, hidden))
+    return gains
 
 
 def _costs(frame: pd.DataFrame) -> list[Number]:
     """Return the share of the reward that MAP's D keeps, for each workload that was trained and gains any."""
-    kept = [shares(name, runs, "D=0")[CHOSEN] for name, runs in runs_of(frame, figure_10.PRESAMPLED).items()]
-    return [share for share in kept if share]
+    trained = runs_of(frame, figure_10.PRESAMPLED)
+    return [share for name, runs in trained.items() if (share := shares(name, runs, "D=0")[CHOSEN])]
 
 
 class SamplingAheadBringsThroughput(Claim):

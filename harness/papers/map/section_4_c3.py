@@ -31,15 +31,15 @@ class SmallBatchesAreSlowerOnGpu(Claim):
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = times(frame, "hopper-ddpg", "sum_tree.sample")
-        found = _over_one_thread(rows, GPU)
-        if not found:
+        by_size = _over_one_thread(rows, GPU)
+        if not by_size:
             stand_in = tuple(_over_one_thread(rows, OPENCL).values())
             said = (
                 "An OpenCL device, which may be this CPU, stands in: it shows what the calls of a device's runtime "
                 "cost at small batches, and decides nothing about a GPU."
             )
             return Finding(Outcome.NOT_RUN, stand_in, said if stand_in else "", needs=self.needs)
-        ours, least = tuple(found.values()), min(found)
+        ours, least = tuple(by_size.values()), min(by_size)
         said = f"Judged at the smallest batch size, {least}; the paper does not say how small."
         if ours[0].above(1):
             return Finding(Outcome.REPRODUCED, ours, said)

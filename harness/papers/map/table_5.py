@@ -120,13 +120,13 @@ def printed_mappings() -> Number:
 
 def _learner_devices(cells: list[Any], name: str) -> dict[str, list[str]]:
     """Return by workload the learner's devices over the batch size, each change once."""
-    found: dict[str, list[str]] = {}
+    by_workload: dict[str, list[str]] = {}
     for row in sorted(cells, key=lambda row: row.batch_size):
-        devices = found.setdefault(row.workload, [])
+        devices = by_workload.setdefault(row.workload, [])
         device = getattr(row.parameters, name)[0]
         if devices[-1:] != [device]:
             devices.append(device)
-    return found
+    return by_workload
 
 
 class _OfTable5(Claim):
@@ -186,19 +186,19 @@ class OptimalMappingsGain(_OfTable5):
     published = printed_gains()
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        found = rows_of(frame, GAINS, "gain", backend=MODEL)
-        if not found:
+        rows = rows_of(frame, GAINS, "gain", backend=MODEL)
+        if not rows:
             return Finding(Outcome.NOT_RUN, needs=self.needs)
         gains = []
-        for row in found:
+        for row in rows:
             named = f"{row.parameters.optimal} over {row.parameters.other}, {row.parameters.place}"
-            made = number(row, f"{row.parameters.column}: {named}")
-            gains.append(replace(made, source="MAP Equation 3 on times modelled from the published numbers"))
+            gain = number(row, f"{row.parameters.column}: {named}")
+            gains.append(replace(gain, source="MAP Equation 3 on times modelled from the published numbers"))
         printed = [
-            from_cell(TABLE_5, GAIN_ROW.format(row.parameters.place), row.parameters.column) for row in found
+            from_cell(TABLE_5, GAIN_ROW.format(row.parameters.place), row.parameters.column) for row in rows
         ]
         close = [near(n.value, p.value) for n, p in zip(gains, printed, strict=True)]
-        misplaced = [n.quantity for n, row in zip(gains, found, strict=True) if not row.parameters.in_place]
+        misplaced = [n.quantity for n, row in zip(gains, rows, strict=True) if not row.parameters.in_place]
         lost = [n.quantity for n in gains if n.value <= 1]
         said = (
             f"Modelled at the peaks of Table IV, the optimal mapping is the faster one in {len(gains) - len(lost)} of "

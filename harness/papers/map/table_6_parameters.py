@@ -71,13 +71,13 @@ def _replay(batch_size: int) -> map_replay.ReplayDesign:
     return map_replay.replay_design(batch_size, capacity, fanout, catalogue.device(DEVICE))
 
 
-def _apart(place: tuple[str, int], found: ExploredLearner, printed: int) -> str:
+def _apart(place: tuple[str, int], learner: ExploredLearner, printed: int) -> str:
     """Say what the exploration chooses in place of the printed DP, and what the printed one would take."""
     name, size = place
-    said = f"{name} at batch size {size} has DP = {found.pipelines}, bound by {found.bound_by}"
-    if found.printed_cycles is None:
+    said = f"{name} at batch size {size} has DP = {learner.pipelines}, bound by {learner.bound_by}"
+    if learner.printed_cycles is None:
         return f"{said}; DP = {printed} does not fit"
-    return f"{said}; DP = {printed} takes {found.printed_cycles / found.cycles:.3g} times the cycles"
+    return f"{said}; DP = {printed} takes {learner.printed_cycles / learner.cycles:.3g} times the cycles"
 
 
 def _count(quantity: str, value: int) -> Number:
@@ -102,13 +102,13 @@ class ParametersAreExplored(Claim):
             for benchmark, sizes in ON_FPGA.items()
             for size in sizes
         }
-        for (benchmark, size), found in learners.items():
-            ours.append(_count(f"{benchmark}, batch size {size}: DP", found.pipelines))
+        for (benchmark, size), learner in learners.items():
+            ours.append(_count(f"{benchmark}, batch size {size}: DP", learner.pipelines))
         banks = {size: _replay(size) for size in BATCH_SIZES}
         ours += [_count(f"batch size {size}: S", design.banks) for size, design in banks.items()]
-        other = {place: found for place, found in learners.items() if found.pipelines != printed}
+        other = {place: learner for place, learner in learners.items() if learner.pipelines != printed}
         most = max(design.banks for design in banks.values())
         said = f"DP is as printed in {len(learners) - len(other)} of {len(learners)} configurations"
-        said += "".join(f"; {_apart(place, found, printed)}" for place, found in other.items()) + ". "
+        said += "".join(f"; {_apart(place, learner, printed)}" for place, learner in other.items()) + ". "
         said += f"S is at most {most}, printed {map_replay.MOST_BANKS}, bound by {banks[BATCH_SIZES[-1]].bound_by}."
         return by_a_model(not other and most == map_replay.MOST_BANKS, tuple(ours), said, unknown=UNKNOWN)

@@ -55,7 +55,7 @@ def cores_of(row: Any) -> tuple[int, int]:
     return row.parameters.actor_cores, row.parameters.learner_cores
 
 
-def found_split(frame: pd.DataFrame, workload: str, cores: int) -> CoreAllocation:
+def equation_split(frame: pd.DataFrame, workload: str, cores: int) -> CoreAllocation:
     """Return the division of cores between actors and learners that PAL's Equation 5 gives for measured throughputs."""
     curves = [curve(rows_of(frame, workload, kind), kind) for kind in (COLLECTION, CONSUMPTION)]
     interval = rows_of(frame, workload, TRAINING)[0].parameters.update_interval
@@ -104,13 +104,13 @@ def modelled(frame: pd.DataFrame, name: str) -> list[CoreAllocation]:
     if len(curves) < 2 or most < 2:
         return []
     interval = rows_of(frame, name, TRAINING)[0].parameters.update_interval
-    seen = found_split(frame, name, most)
+    seen = equation_split(frame, name, most)
     ran = rows.get((seen.actor_cores, seen.learner_cores))
     if ran is None:
         return []
     scale = ran.value / seen.gradient_steps_per_s
-    found = [allocate(curves[0], curves[1], cores, interval) for cores in CORES if cores > most]
-    return [replace(one, gradient_steps_per_s=scale * one.gradient_steps_per_s) for one in found]
+    allocations = [allocate(curves[0], curves[1], cores, interval) for cores in CORES if cores > most]
+    return [replace(one, gradient_steps_per_s=scale * one.gradient_steps_per_s) for one in allocations]
 
 
 def _checked_alone(frame: pd.DataFrame, workload: str, alone: Number) -> Number:
@@ -171,7 +171,7 @@ class ThroughputIsLinearInCores(Claim):
             linear[name] = []
             most = max(most, *map(sum, rows))
             for cores in (count for count in CORES if 1 < count <= max(map(sum, rows))):
-                split = found_split(frame, name, cores)
+                split = equation_split(frame, name, cores)
                 row = rows.get((split.actor_cores, split.learner_cores))
                 if row is None:
                     continue
@@ -208,12 +208,12 @@ class ThroughputIsLinearInCores(Claim):
             "this machine's cores, where PAL's gradients came from one GPU, its reason for the saturation: growth that "
             "goes on refutes nothing."
         )
-        if uneven := [name for name, found in linear.items() if not found]:
+        if uneven := [name for name, gains in linear.items() if not gains]:
             explanation += (
                 f" For {', '.join(uneven)} fewer than {linear_below} whole cores cannot be divided so that actors and "
                 "learners are both busy: whether it is linear is not shown."
             )
-        if any(n.below(1) for found in linear.values() for n in found):
+        if any(n.below(1) for gains in linear.values() for n in gains):
             return Finding(Outcome.NOT_REPRODUCED, tuple(ours), explanation)
         holds = all(
             linear[name]
@@ -238,7 +238,7 @@ class ThroughputIsLinearInCores(Claim):
             ]
             trained = [(1, rows[0, 1])] if (0, 1) in rows else []
             for cores in (count for count in CORES if 1 < count <= max(map(sum, rows))):
-                split = found_split(frame, name, cores)
+                split = equation_split(frame, name, cores)
                 if (row := rows.get((split.actor_cores, split.learner_cores))) is not None:
                     trained.append((cores, row))
             curves = {

@@ -132,12 +132,12 @@ def splits(rows: Sequence[Row], item: Workload, cores: Sequence[int]) -> list[tu
     """
     collected, consumed = curve(rows, COLLECTION), curve(rows, CONSUMPTION)
     interval = item.training.update_interval
-    found = {(count, total - count) for total in cores[-1:] for count in range(1, total)}
+    candidates = {(count, total - count) for total in cores[-1:] for count in range(1, total)}
     for total in cores:
         if total >= 2:
             chosen = allocate(collected, consumed, total, interval)
-            found.add((chosen.actor_cores, chosen.learner_cores))
-    return sorted(split for split in found if _divides(*split, item))
+            candidates.add((chosen.actor_cores, chosen.learner_cores))
+    return sorted(split for split in candidates if _divides(*split, item))
 
 
 def _divides(actors: int, learners: int, item: Workload) -> bool:
@@ -154,8 +154,8 @@ def curve(rows: Sequence[Any], kind: str) -> Callable[[int], float]:
     Args:
         kind: which of them: `COLLECTION` (actors alone) or `CONSUMPTION` (learners alone).
     """
-    found = [(EXPERIMENT.read(row.parameters), row.value or 0.0) for row in rows if row.backend == kind]
-    points = sorted((stated.actor_cores + stated.learner_cores, rate) for stated, rate in found)
+    rates = [(EXPERIMENT.read(row.parameters), row.value or 0.0) for row in rows if row.backend == kind]
+    points = sorted((stated.actor_cores + stated.learner_cores, rate) for stated, rate in rates)
     xs, ys = zip(*points, strict=True)
     assert all(a < b for a, b in pairwise(xs))
     return lambda cores: float(ys[max(0, bisect_right(xs, cores) - 1)])

@@ -16,7 +16,7 @@ from placerl.harness.papers.pal.figure_10 import (
     MODELLED,
     NEEDS_CURVES,
     cores_of,
-    found_split,
+    equation_split,
     modelled,
     rows_of,
     workloads_of,
@@ -48,14 +48,16 @@ class EquationSplitsCores(Claim):
             rows = {cores_of(row): row for row in rows_of(frame, name, TRAINING)}
             cores = max(sum(split) for split in rows)
             tried = {split: row for split, row in rows.items() if sum(split) == cores and split[0]}
-            found = found_split(frame, name, cores) if cores >= 2 else None
-            if found is None:
+            allocation = equation_split(frame, name, cores) if cores >= 2 else None
+            if allocation is None:
                 continue
-            split = found.actor_cores, found.learner_cores
+            split = allocation.actor_cores, allocation.learner_cores
             words = f"{name}, {split[0]} cores for actors, {split[1]} for learners"
             source = "equation 5 on the measured curves"
             ours.append(
-                Number(f"{words}: predicted", found.gradient_steps_per_s, "1/s", Provenance.MODELLED, source)
+                Number(
+                    f"{words}: predicted", allocation.gradient_steps_per_s, "1/s", Provenance.MODELLED, source
+                )
             )
             losses[name], gains[name] = [], []
             if split in rows:
@@ -78,14 +80,14 @@ class EquationSplitsCores(Claim):
             ]
         if not ours:
             return Finding(Outcome.NOT_RUN, needs=NEEDS_CURVES)
-        every = [loss for found in losses.values() for loss in found]
+        every = [loss for some in losses.values() for loss in some]
         if not every:
             return Finding(
                 Outcome.NOT_RUN, tuple(ours), needs="more than 2 cores, of which several splits were run"
             )
         worst = max(every, key=lambda loss: loss.value)
         ours.append(worst)
-        counts = ", ".join(f"{name} {len(found)}" for name, found in losses.items())
+        counts = ", ".join(f"{name} {len(some)}" for name, some in losses.items())
         explanation = (
             f"At most {max(0.0, worst.value):.1f}% slower than the fastest split that was run. Other splits of as many "
             f"cores: {counts}."
@@ -97,7 +99,7 @@ class EquationSplitsCores(Claim):
             return Finding(Outcome.NO_VERDICT, tuple(ours), explanation)
         # A choice among splits that are all as fast could not have been wrong.
         undecided = [
-            name for name, found in gains.items() if not any(gain.above(REGRET_PERCENT) for gain in found)
+            name for name, some in gains.items() if not any(gain.above(REGRET_PERCENT) for gain in some)
         ]
         if undecided:
             explanation += (
@@ -115,9 +117,9 @@ class EquationSplitsCores(Claim):
             if cores < 2:
                 continue
             tried = sorted((split, row) for split, row in rows.items() if sum(split) == cores and split[0])
-            found = found_split(frame, name, cores)
+            allocation = equation_split(frame, name, cores)
             predicted = Number(
-                "predicted", found.gradient_steps_per_s, "1/s", Provenance.MODELLED, "equation 5"
+                "predicted", allocation.gradient_steps_per_s, "1/s", Provenance.MODELLED, "equation 5"
             )
             panels.append(
                 Panel(
@@ -126,7 +128,8 @@ class EquationSplitsCores(Claim):
                     [
                         charts.line("run", [(f"{a} + {b}", number(row, "run")) for (a, b), row in tried]),
                         charts.line(
-                            "equation 5", [(f"{found.actor_cores} + {found.learner_cores}", predicted)]
+                            "equation 5",
+                            [(f"{allocation.actor_cores} + {allocation.learner_cores}", predicted)],
                         ),
                     ],
                     name,

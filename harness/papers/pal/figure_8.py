@@ -219,7 +219,7 @@ class ConvergesFasterThanRllib(Claim):
         both = sorted(by_cores[fewest].keys() & by_cores[most].keys())
         rises = sum(_above(by_cores[most][name].ratio, by_cores[fewest][name].ratio) for name in both)
         falls = sum(_above(by_cores[fewest][name].ratio, by_cores[most][name].ratio) for name in both)
-        faster = sum(gain.verdict == "faster" for found in by_cores.values() for gain in found.values())
+        faster = sum(gain.verdict == "faster" for by_name in by_cores.values() for gain in by_name.values())
         total = sum(map(len, by_cores.values()))
         words = (
             "Faster than RLlib, with whichever of one thread and a thread per core makes it faster, and with returns "

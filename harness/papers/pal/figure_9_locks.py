@@ -199,11 +199,11 @@ Turns = dict[tuple[str, int, bool], Any]
 
 
 def _turns(frame: pd.DataFrame) -> dict[int, Turns]:
-    found: dict[int, Turns] = {}
+    by_size: dict[int, Turns] = {}
     for row in rows_of(frame, EXPERIMENT, "time_per_call"):
         side = row.parameters.sharing, row.parameters.threads, row.parameters.null
-        found.setdefault(int(row.batch_size), {})[side] = row
-    return found
+        by_size.setdefault(int(row.batch_size), {})[side] = row
+    return by_size
 
 
 def _over(size: int, rows: Turns, other: str, threads: int) -> Paired:
@@ -237,14 +237,14 @@ class TwoLocksRunInParallel(Claim):
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         threads, at_least = self.published
-        found = _turns(frame)
-        cores = min((row.parameters.cores for rows in found.values() for row in rows.values()), default=0)
+        by_size = _turns(frame)
+        cores = min((row.parameters.cores for rows in by_size.values() for row in rows.values()), default=0)
         if cores == 1:
             return Finding(Outcome.NOT_RUN, needs=NEEDS_CORES)
         most = max((count for count in THREADS if count <= min(cores, threads.value)), default=0)
         wanted = [(sharing, count, False) for sharing in SHARINGS for count in (1, most)]
         wanted.append((TWO_LOCKS, most, True))
-        turns = {size: rows for size, rows in found.items() if all(side in rows for side in wanted)}
+        turns = {size: rows for size, rows in by_size.items() if all(side in rows for side in wanted)}
         if not turns:
             return Finding(Outcome.NOT_RUN, needs=self.needs)
         over_one, over_binary, over_owner = (

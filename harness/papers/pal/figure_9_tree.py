@@ -125,15 +125,17 @@ def trees_of(frame: pd.DataFrame, experiment: Experiment) -> Trees:
     Returns:
         The measurements of each tree and its copy, by (capacity, fanout, whether node groups are aligned).
     """
-    found: dict[tuple[int, int, bool], dict[bool, Any]] = {}
+    by_place: dict[tuple[int, int, bool], dict[bool, Any]] = {}
     for row in rows_of(frame, experiment, "time_per_call", backend=ScalarSumTree.backend):
         place = (
             row.parameters.capacity,
             row.parameters.fanout,
             row.parameters.aligned,
         )
-        found.setdefault(place, {})[row.parameters.null] = row
-    return {place: MeasuredTree(rows[False], rows[True]) for place, rows in found.items() if len(rows) == 2}
+        by_place.setdefault(place, {})[row.parameters.null] = row
+    return {
+        place: MeasuredTree(rows[False], rows[True]) for place, rows in by_place.items() if len(rows) == 2
+    }
 
 
 def speedup(quantity: str, ours: MeasuredTree, theirs: MeasuredTree) -> Paired:
@@ -192,15 +194,15 @@ class WideTreeIsFaster(_OverFanouts):
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         trees = trees_of(frame, FANOUTS_COMPARED)
-        found = [
+        speedups = [
             speedup(f"buffer of {capacity:,}: K={FANOUT} over K=2", tree, trees[capacity, 2, True])
             for (capacity, fanout, _), tree in trees.items()
             if fanout == FANOUT and (capacity, 2, True) in trees
         ]
-        if not found:
+        if not speedups:
             return Finding(Outcome.NOT_RUN, needs=self.needs)
-        gains = tuple(comparison.gain for comparison in found)
-        faster, slower = (sum(c.outcome.verdict == word for c in found) for word in ("faster", "slower"))
+        gains = tuple(comparison.gain for comparison in speedups)
+        faster, slower = (sum(c.outcome.verdict == word for c in speedups) for word in ("faster", "slower"))
         explanation = (
             f"Faster at {faster} of {len(gains)} buffer sizes, slower at {slower}. One thread, against the same tree "
             "with K=2: the paper's factor also holds what its locks bring to 4 threads."

@@ -52,5 +52,5 @@ class ScalarSumTree(ExtensionSumTree):
         Raises:
             TypeError, ValueError: wrong dtypes or sizes, a leaf out of range, or a total of 0.
         """
-        found: NDArray[np.int64] = self._tree.sample_and_update(uniform, indices, priorities)
-        return found
+        leaves: NDArray[np.int64] = self._tree.sample_and_update(uniform, indices, priorities)
+        return leaves

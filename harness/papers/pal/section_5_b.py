@@ -160,7 +160,7 @@ class TwoLearnersAreFaster(Claim):
         return [claim_cell(f"PAL-V-B/{name}", 60.0, partial(measure, name)) for name in WORKLOADS]
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        compared = [found for name in WORKLOADS if (found := _over_one(frame, name))]
+        compared = [comparison for name in WORKLOADS if (comparison := _over_one(frame, name))]
         if not compared:
             return Finding(Outcome.NOT_RUN, needs=self.needs)
         ours = tuple(one.gain for one in compared)

@@ -206,16 +206,17 @@ def balancing(clock_mhz: float | None) -> Finding:
         policy = networks.PPO_NETWORKS[benchmark]
         value = (*policy[:-1], networks.GemmLayer(policy[-1].inputs, 1))
         throughput = published_throughput(benchmark, clock_mhz)
-        found = {
+        by_epochs = {
             epochs: 100
             * gains.balance_gain(policy, value, SPINNING_UP, throughput, policy_epochs=epochs, side=16)
             for epochs in (0, 1, 9)
         }
         source = "PPO Equations 5 to 8 over PPO Table 2's iteration"
         numbers += [
-            _modelled(balance_title(benchmark, epochs), gain, "%", source) for epochs, gain in found.items()
+            _modelled(balance_title(benchmark, epochs), gain, "%", source)
+            for epochs, gain in by_epochs.items()
         ]
-        low, high = found[9], found[0]
+        low, high = by_epochs[9], by_epochs[0]
         ranges.append(Number(benchmark, low, "%", Provenance.MODELLED, source, low, high))
         published.append((from_text(keys[0])[0].value, from_text(keys[1])[0].value))
     said = (

@@ -56,24 +56,24 @@ class _Here:
         self._environment = make()
 
     def step(self, action: npt.NDArray) -> tuple[Any, ...]:
-        made = self._environment.step(action[0])
-        _, _, terminated, truncated, _ = made
+        outcome = self._environment.step(action[0])
+        _, _, terminated, truncated, _ = outcome
         if terminated or truncated:
             self._environment.reset()
-        return made
+        return outcome
 
     def close(self) -> None:
         self._environment.close()
 
 
-def _made(name: str, agents: int) -> Any:
+def _environment(name: str, agents: int) -> Any:
     environment = workloads.load(name).environment
     if not agents:
         return _Here(Seeded(environment, 0))
     makers = [Seeded(environment, seed) for seed in range(agents)]
-    made = gymnasium.vector.AsyncVectorEnv(makers, shared_memory=False, context="forkserver")
-    made.reset(seed=0)
-    return made
+    processes = gymnasium.vector.AsyncVectorEnv(makers, shared_memory=False, context="forkserver")
+    processes.reset(seed=0)
+    return processes
 
 
 def case(name: str, agents: int, title: str) -> Case[Any]:
@@ -87,7 +87,7 @@ def case(name: str, agents: int, title: str) -> Case[Any]:
     environment = workloads.load(name).environment
     number, size = max(agents, 1), environment.action_size
 
-    def check(made: Any) -> None:
+    def check(stepped: Any) -> None:
         """Raise AssertionError unless its observations equal those of environments in this process.
 
         These have the same seeds and take the same actions.
@@ -100,15 +100,15 @@ def case(name: str, agents: int, title: str) -> Case[Any]:
             for _ in range(CHECKED_STEPS):
                 actions = rng.uniform(-1, 1, (number, size)).astype(np.float32)
                 wanted = [twin.step(action)[0] for twin, action in zip(twins, actions, strict=True)]
-                np.testing.assert_array_equal(np.reshape(made.step(actions)[0], (number, -1)), wanted)
+                np.testing.assert_array_equal(np.reshape(stepped.step(actions)[0], (number, -1)), wanted)
 
     return Case(
         title,
-        partial(_made, name, agents),
+        partial(_environment, name, agents),
         check,
-        lambda made, rng: rng.uniform(-1, 1, (number, size)).astype(np.float32),
-        lambda made, action: made.step(action),
-        close=lambda made: made.close(),
+        lambda stepped, rng: rng.uniform(-1, 1, (number, size)).astype(np.float32),
+        lambda stepped, action: stepped.step(action),
+        close=lambda stepped: stepped.close(),
     )
 
 
@@ -173,13 +173,13 @@ class EnvironmentStepsDiffer(Claim):
         return [claim_cell(EXPERIMENT, len(WORKLOADS) * budget_s, partial(measured, budget_s))]
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        found: dict[tuple[str, int, bool], Any] = {}
+        by_side: dict[tuple[str, int, bool], Any] = {}
         for row in rows_of(frame, EXPERIMENT, "time_per_call"):
-            found[row.workload, row.parameters.agents, row.parameters.null] = row
+            by_side[row.workload, row.parameters.agents, row.parameters.null] = row
         listed, calls, shares = [], [], []
-        for (name, agents, _), row in sorted(found.items(), key=lambda item: item[0]):
-            if agents and {(name, 0, False), (name, 0, True)} <= found.keys():
-                here = found[name, 0, False], found[name, 0, True]
+        for (name, agents, _), row in sorted(by_side.items(), key=lambda item: item[0]):
+            if agents and {(name, 0, False), (name, 0, True)} <= by_side.keys():
+                here = by_side[name, 0, False], by_side[name, 0, True]
                 where = f"{agents} in processes of their own, over one here"
                 share = paired(
                     f"{name}: a step of an environment, {where}", *here, _per_environment(row, agents)

@@ -32,13 +32,13 @@ from placerl.harness.papers.ppo.table_2 import (
     MUJOCO,
     NEEDS,
     NEEDS_CUDA,
-    Found,
+    MeasuredIteration,
     cores_used_in_words,
     ends_of_minibatches,
-    found,
     gain_at_most,
     iteration_name,
     joined_of,
+    measured_iterations,
     of_samples,
     outcome_of_bounds,
     upper_end,
@@ -55,31 +55,31 @@ def _speed_ups(
     """Return upper bounds of the accelerator's speedups over a device: for training, and for inferences."""
     training: list[Number] = []
     inference: list[Number] = []
-    for iteration, item in found(frame, benchmark, device).items():
-        for name, made in (("training", training), ("inference", inference)):
+    for iteration, item in measured_iterations(frame, benchmark, device).items():
+        for name, speedups in (("training", training), ("inference", inference)):
             samples = item.part_s(*PARTS[name][1]) / item.accelerator_s(name)
             title = f"{iteration_name(benchmark, iteration)}: {name}, FPGA over {words}, at most"
-            made.append(of_samples(title, samples, "ratio", item, Provenance.SIMULATED))
+            speedups.append(of_samples(title, samples, "ratio", item, Provenance.SIMULATED))
     return training, inference
 
 
-def _slowdowns(benchmark: str, items: dict[PpoIteration, Found]) -> list[tuple[Number, Number]]:
+def _slowdowns(benchmark: str, items: dict[PpoIteration, MeasuredIteration]) -> list[tuple[Number, Number]]:
     """Return training time with the smallest mini-batch over that with the largest, on the CPU and on the
     accelerator.
     """
-    made = []
+    slowdowns = []
     for small, large in ends_of_minibatches(items):
         few, many = items[small], items[large]
         rounds = min(len(few.wall_s), len(many.wall_s))
         samples = few.part_s("learner")[:rounds] / many.part_s("learner")[:rounds]
         name = f"{iteration_name(benchmark, small)}: training over that with M={large.minibatch}"
-        timed = Found(few.timed, many.timed)
+        timed = MeasuredIteration(few.timed, many.timed)
         here = of_samples(f"{name}, CPU", samples, "ratio", timed, Provenance.MEASURED)
         cycles = few.accelerator_s("training") / many.accelerator_s("training")
-        rows, source = Found(few.counted, many.counted).rows, "cycles of the RTL"
+        rows, source = MeasuredIteration(few.counted, many.counted).rows, "cycles of the RTL"
         there = Number(f"{name}, FPGA", cycles, "ratio", Provenance.SIMULATED, source, rows=rows)
-        made.append((here, there))
-    return made
+        slowdowns.append((here, there))
+    return slowdowns
 
 
 def _parts_in_virtual_time(frame: pd.DataFrame) -> Gains:
@@ -114,14 +114,14 @@ def _parts_in_virtual_time(frame: pd.DataFrame) -> Gains:
 def _panel(frame: pd.DataFrame, benchmark: str) -> Panel:
     lines = []
     for device, words in ((CPU, "CPU"), (GPU, "GPU")):
-        items = _most_alike(found(frame, benchmark, device))
+        items = _most_alike(measured_iterations(frame, benchmark, device))
         for part, name in (("training", "training"), ("inference", "inferences")):
             points = [
                 (i.minibatch, of_samples(words, item.part_s(*PARTS[part][1]), "s", item, Provenance.MEASURED))
                 for i, item in items
             ]
             lines.append(charts.line(f"{name} on the {words}", points))
-    items = _most_alike(found(frame, benchmark) or found(frame, benchmark, GPU))
+    items = _most_alike(measured_iterations(frame, benchmark) or measured_iterations(frame, benchmark, GPU))
     for name in ("training", "inference"):
         label = "training" if name == "training" else "inferences"
         points = [
@@ -139,9 +139,9 @@ def _panel(frame: pd.DataFrame, benchmark: str) -> Panel:
     )
 
 
-def _most_alike(items: dict[PpoIteration, Found]) -> list[tuple[PpoIteration, Found]]:
+def _most_alike(items: dict[PpoIteration, MeasuredIteration]) -> list[tuple[PpoIteration, MeasuredIteration]]:
     """Return the most iterations that differ only in their mini-batch, by its size."""
-    alike: dict[tuple[int, int, int], list[tuple[PpoIteration, Found]]] = {}
+    alike: dict[tuple[int, int, int], list[tuple[PpoIteration, MeasuredIteration]]] = {}
     for iteration, item in items.items():
         key = iteration.agents, iteration.steps, iteration.epochs
         alike.setdefault(key, []).append((iteration, item))
@@ -163,10 +163,10 @@ class MujocoTimes(table_2.OfRobots):
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         ours: list[Number] = []
-        timed: list[Found] = []
+        timed: list[MeasuredIteration] = []
         refuted: list[bool] = []
         for benchmark in MUJOCO:
-            items = found(frame, benchmark)
+            items = measured_iterations(frame, benchmark)
             timed += items.values()
             for gain in (each for part in _speed_ups(frame, benchmark, CPU, "CPU") for each in part):
                 ours.append(gain)
@@ -210,7 +210,7 @@ class PongTimes(Claim):
         if not training:
             said = "Compared with the CPU only; the statement is about a GPU."
             return Finding(Outcome.NOT_RUN, tuple(cpu), said, needs=NEEDS_CUDA)
-        items = found(frame, "Pong", GPU)
+        items = measured_iterations(frame, "Pong", GPU)
         over = [gain_at_most("Pong", *item, "CPU and GPU") for item in items.items()]
         refuted = [upper_end(gain) < 1 / SLIGHTLY for gain in training]
         refuted += [upper_end(gain) < 1 for gain in (*inference, *over)]

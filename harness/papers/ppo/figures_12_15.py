@@ -81,11 +81,11 @@ def _dataflows(rows: list[Any], benchmark: str, side: int) -> tuple[list[Number]
     """
     numbers, grows, least = [], True, 0.0
     for core in CORES:
-        found = _inferences(rows, benchmark, side, core)
-        gains = {agents: _gain(row) for agents, row in sorted(found.items()) if agents <= side}
+        by_agents = _inferences(rows, benchmark, side, core)
+        gains = {agents: _gain(row) for agents, row in sorted(by_agents.items()) if agents <= side}
         for agents in (4, max(gains)):
             title = f"{benchmark}, P = {side}, {core}: gain of inferences over NS, N = {agents}"
-            numbers.append(_number(title, gains[agents], [found[agents]]))
+            numbers.append(_number(title, gains[agents], [by_agents[agents]]))
         same = [r for r in rows if r.parameters.benchmark == benchmark and r.parameters.core == core]
         same = [row for row in same if row.parameters.side == side]
         worst = min(same, key=_chosen_gain)
@@ -140,24 +140,24 @@ def _balancing(rows: Mapping[str, list[Any]], clock_mhz: float | None) -> Findin
     published = []
     epoch_updates = blocks(SPINNING_UP.samples, SPINNING_UP.minibatch)
     for benchmark, keys in modelled.BALANCE_GAINS.items():
-        throughput, found = modelled.published_throughput(benchmark, clock_mhz), []
+        throughput, percents = modelled.published_throughput(benchmark, clock_mhz), []
         for row in sorted(rows[benchmark], key=lambda row: row.parameters.policy_epochs):
             cycles = row.parameters.cycles
             saved = (cycles["alone"] - cycles["balanced"]) * epoch_updates / UPDATES_AN_EPOCH
-            found.append(100 * throughput.gain(SPINNING_UP, saved))
+            percents.append(100 * throughput.gain(SPINNING_UP, saved))
             title = modelled.balance_title(benchmark, row.parameters.policy_epochs)
             trained = _number(f"{title}, cycles of training over balanced ones", 0.0, [row])
             trained = replace(trained, value=cycles["alone"] / cycles["balanced"], unit="ratio")
             numbers += [
                 bounded_speedup(trained, UNITS),
-                _number(f"{title}, in throughput", found[-1], [row], Provenance.PUBLISHED),
+                _number(f"{title}, in throughput", percents[-1], [row], Provenance.PUBLISHED),
             ]
         # However early the policy stops, two units need at least half of the longer network's cycles.
         most_saved = cycles["alone"] * (1 - 1 / UNITS) * epoch_updates / UPDATES_AN_EPOCH
         most = 100 * throughput.gain(SPINNING_UP, most_saved)
         title = f"{benchmark}: gain of load balancing in throughput, at most"
         numbers.append(_number(title, most, rows[benchmark], Provenance.PUBLISHED))
-        ranges.append(replace(numbers[-1], low=min(found), high=most))
+        ranges.append(replace(numbers[-1], low=min(percents), high=most))
         published.append((from_text(keys[0])[0].value, from_text(keys[1])[0].value))
     explanation = (
         "On two units together the rest of the longer network trains about twice as fast, and the larger network gains "
@@ -171,8 +171,8 @@ def _balancing(rows: Mapping[str, list[Any]], clock_mhz: float | None) -> Findin
 def _gain_panel(rows: list[Any], benchmark: str, side: int) -> Panel:
     lines = []
     for core in CORES:
-        found = sorted(_inferences(rows, benchmark, side, core).items())
-        points = [(agents, _number(core, _gain(row), [row])) for agents, row in found]
+        by_agents = sorted(_inferences(rows, benchmark, side, core).items())
+        points = [(agents, _number(core, _gain(row), [row])) for agents, row in by_agents]
         lines.append(charts.line(core, points))
     title = f"{benchmark}, array of {side} x {side}"
     return Panel("agents N", "gain over NS (%)", lines, title, log_x=True)
@@ -199,9 +199,9 @@ class DataflowGainsMujoco(_OfAccelerator):
         rows = _rows(frame, DATAFLOWS_MUJOCO)
         if not rows:
             return modelled.dataflow_mujoco()
-        found = [_dataflows(rows, benchmark, 16) for benchmark in ("Hopper", "Humanoid")]
-        numbers = tuple(number for numbers, _, _ in found for number in numbers)
-        if all(grows and least >= 0 for _, grows, least in found):
+        dataflows = [_dataflows(rows, benchmark, 16) for benchmark in ("Hopper", "Humanoid")]
+        numbers = tuple(number for numbers, _, _ in dataflows for number in numbers)
+        if all(grows and least >= 0 for _, grows, least in dataflows):
             return Finding(Outcome.IN_KIND, numbers, f"{SHORT_PASSES} {modelled.NO_CLOCK}")
         said = f"The gain does not grow, or the choice is slower than NS. {modelled.NO_CLOCK}"
         return Finding(Outcome.NOT_REPRODUCED, numbers, said)
@@ -226,21 +226,19 @@ class DataflowGainsPong(_OfAccelerator):
         rows = _rows(frame, DATAFLOWS_PONG)
         if not rows:
             return modelled.dataflow_pong()
-        found = {side: _dataflows(rows, "Pong", side) for side in (32, 38)}
-        numbers = [number for numbers, _, _ in found.values() for number in numbers]
+        by_side = {side: _dataflows(rows, "Pong", side) for side in (32, 38)}
+        numbers = [number for numbers, _, _ in by_side.values() for number in numbers]
         means = {}
-        for side in found:
+        for side in by_side:
             of_agents = _inferences(rows, "Pong", side, AT_ONCE)
             means[side] = sum(map(_gain, of_agents.values())) / len(of_agents)
             title = f"Pong, P = {side}, {AT_ONCE}: mean gain over {min(of_agents)} to {max(of_agents)} agents"
             numbers.append(_number(title, means[side], list(of_agents.values())))
-        holds = found[32][1] and all(least >= 0 for _, _, least in found.values())
+        holds = by_side[32][1] and all(least >= 0 for _, _, least in by_side.values())
         if holds and means[38] > means[32]:
             words = f"{SHORT_PASSES} On average over N an array of 38 x 38 gains more than one of 32 x 32."
             return Finding(Outcome.IN_KIND, tuple(numbers), f"{words} {modelled.NO_CLOCK}")
-        words = (
-            f"Gains grow: {found[32][1]}; mean gain at 38 x 38 {means[38]:.1f}%, at 32 x 32 {means[32]:.1f}%."
-        )
+        words = f"Gains grow: {by_side[32][1]}; mean gain at 38 x 38 {means[38]:.1f}%, at 32 x 32 {means[32]:.1f}%."
         return Finding(Outcome.NOT_REPRODUCED, tuple(numbers), f"{words} {modelled.NO_CLOCK}")
 
     def panels(self, frame: pd.DataFrame) -> Panels:
@@ -266,14 +264,14 @@ class BlockedLayoutGains(_OfAccelerator):
 
     def panels(self, frame: pd.DataFrame) -> Panels:
         rows = {row.parameters.benchmark: row for row in _rows(frame, LAYOUTS)}
-        made = {
+        percents = {
             benchmark: 100 * (sum(cycles["plain"].values()) / sum(cycles["blocked"].values()) - 1)
             for benchmark, row in rows.items()
             if (cycles := row.parameters.cycles)
         }
         published = from_text(*modelled.LAYOUT_GAINS)
         names = [benchmark for benchmark, _, _ in LAYOUT_CASES]
-        ours = [(name, _number(name, made[name], [rows[name]])) for name in names if name in made]
+        ours = [(name, _number(name, percents[name], [rows[name]])) for name in names if name in percents]
         lines = [
             charts.line("BW and WU alone", ours),
             charts.line("throughput", list(zip(names, published, strict=True))),
@@ -317,5 +315,5 @@ class BalancingGains(_OfAccelerator):
         for index, word in enumerate(("least", "most")):
             some = [(name, from_text(keys[index])[0]) for name, keys in modelled.BALANCE_GAINS.items()]
             lines[f"throughput, {word}"] = some
-        made = [charts.line(label, points) for label, points in lines.items()]
-        return [Panel("benchmark", "gain of load balancing (%)", made)]
+        series = [charts.line(label, points) for label, points in lines.items()]
+        return [Panel("benchmark", "gain of load balancing (%)", series)]

@@ -94,16 +94,16 @@ def _balancing(report: Report) -> Iterator[Row]:
                 "value_updates": SPINNING_UP.epochs * UPDATES_AN_EPOCH,
                 "minibatch": SPINNING_UP.minibatch,
             }
-            found, stated = {}, {}
+            cycles, stated = {}, {}
             for balanced in (False, True):
                 name = "balanced" if balanced else "alone"
                 neurons = [networks.neurons(policy), networks.neurons(value)]
-                found[name] = pair.BLOCK([16], [*neurons, *arguments.values(), balanced])
+                cycles[name] = pair.BLOCK([16], [*neurons, *arguments.values(), balanced])
                 stated[name] = load_balancing.training_cycles(
                     policy, value, side=16, balanced=balanced, **arguments
                 )
-            columns = AcceleratorCycles(benchmark, 16, found, stated, policy_epochs=epochs, **arguments)
-            yield _row(BALANCING, columns, SPINNING_UP.minibatch, found["balanced"])
+            columns = AcceleratorCycles(benchmark, 16, cycles, stated, policy_epochs=epochs, **arguments)
+            yield _row(BALANCING, columns, SPINNING_UP.minibatch, cycles["balanced"])
 
 
 def _dataflow_rows(
@@ -115,7 +115,7 @@ def _dataflow_rows(
     """
     from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
 
-    steps = [(b, *case, core) for b, found in cases.items() for case in found for core in CORES]
+    steps = [(b, *case, core) for b, some in cases.items() for case in some for core in CORES]
     for number, (benchmark, side, iteration, core) in enumerate(steps):
         report(number, len(steps), f"dataflows, {benchmark}, {side} x {side}, {core}")
         layers = networks.PPO_NETWORKS[benchmark]
@@ -126,7 +126,7 @@ def _dataflow_rows(
             shapes = ppo.shapes(layers, process, batch)
             products.prepare((shape, dataflow) for shape in shapes for dataflow in DATAFLOWS)
             options: dict[str, Any] = {"side": side}
-            found, stated = (
+            cycles, stated = (
                 {
                     dataflow: ppo.process_cycles(
                         layers, process, batch, dataflow=dataflow, product_cycles=model, **options
@@ -136,8 +136,8 @@ def _dataflow_rows(
                 for model in (products.product_cycles, gemm.ppo_cycles)
             )
             agents = batch if (process, batch) in wanted[: len(AGENTS)] else None
-            columns = AcceleratorCycles(benchmark, side, found, stated, process, core, agents)
-            yield _row(key, columns, batch, min(found.values()))
+            columns = AcceleratorCycles(benchmark, side, cycles, stated, process, core, agents)
+            yield _row(key, columns, batch, min(cycles.values()))
 
 
 def _layout_rows(benchmark: str, side: int, iteration: ppo.PpoIteration) -> Iterator[Row]:
@@ -152,7 +152,9 @@ def _layout_rows(benchmark: str, side: int, iteration: ppo.PpoIteration) -> Iter
     stalls: dict[str, dict[str, int]] = {}
     for layout in ("blocked", "plain"):
         products = SimulatedProducts(side=side, layout=layout)
-        products.prepare((s, dataflow) for found in across.values() for s in found for dataflow in DATAFLOWS)
+        products.prepare(
+            (s, dataflow) for shapes in across.values() for s in shapes for dataflow in DATAFLOWS
+        )
         cycles[layout], stalls[layout] = {}, {}
         for process, shapes in across.items():
             of_each = {

@@ -47,10 +47,10 @@ class Joined(NamedTuple):
     def terms_s(self, *names: str) -> npt.NDArray:
         """Return the sum of the seconds of some parts, one per iteration that was run, at the clock."""
         terms, stretched = self.row.parameters.terms_s, self.row.parameters.design_mhz / self.clock_mhz
-        made: npt.NDArray = sum(
+        total_s: npt.NDArray = sum(
             (stretched if name in ("infer", "learner") else 1.0) * np.array(terms[name]) for name in names
         )  # type: ignore[assignment]
-        return made
+        return total_s
 
     def wall_s(self, latency_s: float) -> npt.NDArray:
         """Return the seconds of the whole iteration, one per iteration that was run."""
@@ -133,9 +133,9 @@ class Gains(NamedTuple):
     pairs: int
 
 
-def bands(found: Sequence[VirtualGain], pairs: Sequence[VirtualGain]) -> Gains:
+def bands(gains: Sequence[VirtualGain], pairs: Sequence[VirtualGain]) -> Gains:
     """Return gains that should be above 1, with their sensitivity to the links."""
-    every = (*found, *pairs)
+    every = (*gains, *pairs)
     numbers = [number for gain in every for number in gain]
     hold, slow = ([getattr(gain, kind).above(1.0) for gain in every] for kind in ("quick", "slow"))
     return Gains(numbers, hold, slow, len(pairs))

@@ -85,32 +85,32 @@ def algorithm(item: Workload, *, shared: bool) -> PPO:
     Raises:
         ValueError: the workload has another algorithm.
     """
-    found = algorithm_of(item)
-    if not isinstance(found, PPO):
-        raise ValueError(f"{item.name}: found {found.name}; allowed: a workload of PPO")
-    return SharedPPO(**{f.name: getattr(found, f.name) for f in fields(found)}) if shared else found
+    base = algorithm_of(item)
+    if not isinstance(base, PPO):
+        raise ValueError(f"{item.name}: found {base.name}; allowed: a workload of PPO")
+    return SharedPPO(**{f.name: getattr(base, f.name) for f in fields(base)}) if shared else base
 
 
 def case(item: Workload, minibatch: int, title: str, *, shared: bool) -> Case[Learner]:
     """Return the case (what the timing protocol sets up, checks and calls) of a gradient step of PPO."""
-    made = partial(learner.create, algorithm(item, shared=shared), batch_size=minibatch, seed=0)
+    create = partial(learner.create, algorithm(item, shared=shared), batch_size=minibatch, seed=0)
 
     def inputs(_: Learner, rng: np.random.Generator) -> Mapping[str, npt.NDArray]:
         return random_batch(item, minibatch, rng)
 
     def check(native: Learner) -> None:
         """Raise AssertionError if two steps differ from those of the PyTorch learner with the same initial weights."""
-        oracle, rng = made(backend="torch"), np.random.default_rng(0)
+        oracle, rng = create(backend="torch"), np.random.default_rng(0)
         for _ in range(2):
             batch = inputs(native, rng)
-            found, expected = native.step(batch), oracle.step(batch)
-            np.testing.assert_allclose(found.td_errors, expected.td_errors, rtol=1e-3, atol=1e-3)
+            actual, expected = native.step(batch), oracle.step(batch)
+            np.testing.assert_allclose(actual.td_errors, expected.td_errors, rtol=1e-3, atol=1e-3)
             for loss, value in expected.losses.items():
-                np.testing.assert_allclose(found.losses[loss], value, rtol=1e-3, atol=1e-3, err_msg=loss)
+                np.testing.assert_allclose(actual.losses[loss], value, rtol=1e-3, atol=1e-3, err_msg=loss)
 
     return Case(
         title,
-        partial(made, backend=BACKEND),
+        partial(create, backend=BACKEND),
         check,
         inputs,
         lambda native, batch: native.step(batch),
@@ -172,9 +172,9 @@ class SharedNetworksTrainFaster(Claim):
         return [claim_cell(EXPERIMENT, len(names) * budget_s, partial(measured, names, ENDS, budget_s))]
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        found: dict[tuple[str, int], dict[tuple[bool, bool], Any]] = {}
+        by_place: dict[tuple[str, int], dict[tuple[bool, bool], Any]] = {}
         for row in rows_of(frame, EXPERIMENT, "time_per_call"):
-            sides = found.setdefault((row.workload, int(row.batch_size)), {})
+            sides = by_place.setdefault((row.workload, int(row.batch_size)), {})
             sides[row.parameters.shared, row.parameters.null] = row
         times = [
             paired(
@@ -183,7 +183,7 @@ class SharedNetworksTrainFaster(Claim):
                 sides[True, True],
                 sides[False, False],
             )
-            for (name, size), sides in sorted(found.items())
+            for (name, size), sides in sorted(by_place.items())
             if len(sides) == 3
         ]
         if not times:

@@ -50,7 +50,7 @@ BOUNDS = (
 )
 
 
-class Found(NamedTuple):
+class MeasuredIteration(NamedTuple):
     """Two stored measurements of one iteration of PPO, as named tuples.
 
     An iteration collects samples and trains on them.
@@ -106,15 +106,19 @@ def _of(row: Any) -> PpoIteration:
     return PpoIteration(**row.parameters.iteration)
 
 
-def found(frame: pd.DataFrame, benchmark: str, device: str = CPU) -> dict[PpoIteration, Found]:
+def measured_iterations(
+    frame: pd.DataFrame, benchmark: str, device: str = CPU
+) -> dict[PpoIteration, MeasuredIteration]:
     """Return the iterations of PPO that were timed on a device and whose cycles on the accelerator were counted."""
     mine = rows_of(frame, EXPERIMENT, workload=BENCHMARKS[benchmark])
     counted = {_of(row): row for row in mine if row.quantity == CYCLES}
     timed = {_of(row): row for row in mine if row.quantity == TIME and row.device == device}
-    return {item: Found(row, counted[item]) for item, row in timed.items() if item in counted}
+    return {item: MeasuredIteration(row, counted[item]) for item, row in timed.items() if item in counted}
 
 
-def of_samples(quantity: str, samples: npt.NDArray, unit: str, item: Found, provenance: Provenance) -> Number:
+def of_samples(
+    quantity: str, samples: npt.NDArray, unit: str, item: MeasuredIteration, provenance: Provenance
+) -> Number:
     """Return the median of an iteration's samples as a number with its interval."""
     low = high = None
     if len(samples) >= statistics.FEWEST_SAMPLES:
@@ -128,7 +132,9 @@ def iteration_name(benchmark: str, iteration: PpoIteration) -> str:
     return f"{benchmark}, N={iteration.agents}, T={iteration.steps}, M={iteration.minibatch}"
 
 
-def _rates(benchmark: str, iteration: PpoIteration, item: Found, device: str) -> tuple[Number, Number]:
+def _rates(
+    benchmark: str, iteration: PpoIteration, item: MeasuredIteration, device: str
+) -> tuple[Number, Number]:
     """Return the inferences per second of a device of this machine, and of the CPU with the accelerator."""
     name = iteration_name(benchmark, iteration)
     here = of_samples(f"{name}: {device}", iteration.samples / item.wall_s, "IPS", item, Provenance.MEASURED)
@@ -136,7 +142,7 @@ def _rates(benchmark: str, iteration: PpoIteration, item: Found, device: str) ->
     return here, of_samples(f"{name}: CPU and FPGA, at most", joined, "IPS", item, Provenance.SIMULATED)
 
 
-def gain_at_most(benchmark: str, iteration: PpoIteration, item: Found, device: str) -> Number:
+def gain_at_most(benchmark: str, iteration: PpoIteration, item: MeasuredIteration, device: str) -> Number:
     """Return an upper bound of the speedup of CPU and accelerator together over a device of this machine."""
     name = f"{iteration_name(benchmark, iteration)}: CPU and FPGA over {device}, at most"
     here, _ = _rates(benchmark, iteration, item, device)
@@ -152,7 +158,7 @@ def published_gains(benchmark: str, columns: str, base: str = "CPU") -> list[tup
     Args:
         columns: which columns of the table: "M", "N", "T" or several of these letters, each the size that varies.
     """
-    made = []
+    table_gains = []
     for library in ("Spinning Up", "Baselines"):
         row = f"{benchmark}, {library}"
         for column, iteration in table_columns(benchmark, library).items():
@@ -160,8 +166,8 @@ def published_gains(benchmark: str, columns: str, base: str = "CPU") -> list[tup
                 ours, theirs = (
                     from_cell("ppo_table_2", f"{row}, {name}", column) for name in ("CPU-FPGA", base)
                 )
-                made.append((iteration, ratio(f"{row}, {column}: CPU-FPGA over {base}", ours, theirs)))
-    return made
+                table_gains.append((iteration, ratio(f"{row}, {column}: CPU-FPGA over {base}", ours, theirs)))
+    return table_gains
 
 
 def upper_end(number: Number) -> float:
@@ -190,7 +196,7 @@ def _below(gain: Number, iteration: PpoIteration, published: Iterable[tuple[PpoI
     return bool(theirs) and upper_end(gain) < min(theirs)
 
 
-def cores_used_in_words(items: Iterable[Found]) -> str:
+def cores_used_in_words(items: Iterable[MeasuredIteration]) -> str:
     """Return a sentence that says with how many learner threads and environment processes iterations were timed.
 
     Measurements without this detail used one thread.
@@ -201,7 +207,7 @@ def cores_used_in_words(items: Iterable[Found]) -> str:
     return f"Timed here with learner threads + environment processes: {', '.join(words)}{shared}."
 
 
-def _gain_of_small(few: Found, many: Found) -> float:
+def _gain_of_small(few: MeasuredIteration, many: MeasuredIteration) -> float:
     """Return an upper bound of the gain with small mini-batches over that with large ones.
 
     What is left out is the same data in more transfers, and more steps of Adam, so it takes no less time with
@@ -213,9 +219,9 @@ def _gain_of_small(few: Found, many: Found) -> float:
     return upper_end(of_samples("", samples, "ratio", few, Provenance.SIMULATED))
 
 
-def joined_of(frame: pd.DataFrame, benchmark: str) -> dict[PpoIteration, tuple[Found, Joined]]:
+def joined_of(frame: pd.DataFrame, benchmark: str) -> dict[PpoIteration, tuple[MeasuredIteration, Joined]]:
     """Return the iterations that were timed on the CPU and run in virtual time, at the clock of the counted cycles."""
-    rows, timed = joined(frame, benchmark), found(frame, benchmark)
+    rows, timed = joined(frame, benchmark), measured_iterations(frame, benchmark)
     return {
         iteration: (item, Joined(rows[iteration], item.counted.parameters.clock_mhz))
         for iteration, item in timed.items()
@@ -228,7 +234,7 @@ def gains_in_virtual_time(frame: pd.DataFrame) -> Gains:
 
     A further statement for each pair of iterations that differ only in the mini-batch is that the small one gains more.
     """
-    made: list[VirtualGain] = []
+    over_cpu: list[VirtualGain] = []
     pairs: list[VirtualGain] = []
     for benchmark in MUJOCO:
         both = joined_of(frame, benchmark)
@@ -238,20 +244,22 @@ def gains_in_virtual_time(frame: pd.DataFrame) -> Gains:
             name = f"{iteration_name(benchmark, iteration)}: CPU and FPGA over CPU"
             quick, slow = there.wall_s(0.0), there.wall_s(1e-6 * slow_link().value)
             whole[iteration] = gain_of(name, item.wall_s, quick, slow, rows)
-        made += whole.values()
+        over_cpu += whole.values()
         for small, large in ends_of_minibatches({iteration: item for iteration, (item, _) in both.items()}):
             name = f"{iteration_name(benchmark, small)}: its gain over that with M={large.minibatch}"
             pairs.append(gain_over(name, whole[small], whole[large]))
-    return bands(made, pairs)
+    return bands(over_cpu, pairs)
 
 
-def ends_of_minibatches(items: dict[PpoIteration, Found]) -> list[tuple[PpoIteration, PpoIteration]]:
+def ends_of_minibatches(
+    items: dict[PpoIteration, MeasuredIteration],
+) -> list[tuple[PpoIteration, PpoIteration]]:
     """Return pairs of iterations that differ only in the mini-batch: the smallest mini-batch and the largest one."""
     alike: dict[tuple[int, int, int], list[PpoIteration]] = {}
     for iteration in items:
         alike.setdefault((iteration.agents, iteration.steps, iteration.epochs), []).append(iteration)
-    found = [sorted(some, key=lambda each: each.minibatch) for some in alike.values()]
-    return [(some[0], some[-1]) for some in found if len(some) > 1]
+    groups = [sorted(some, key=lambda each: each.minibatch) for some in alike.values()]
+    return [(some[0], some[-1]) for some in groups if len(some) > 1]
 
 
 class OfRobots(Claim):
@@ -280,13 +288,13 @@ class PlatformsCompared(OfRobots):
         ours: list[Number] = []
         over_gpu: list[Number] = []
         lower: list[bool] = []
-        timed: list[Found] = []
+        timed: list[MeasuredIteration] = []
         for benchmark in MUJOCO:
             published = published_gains(benchmark, "MNT", "CPU-GPU")
-            for iteration, item in found(frame, benchmark).items():
+            for iteration, item in measured_iterations(frame, benchmark).items():
                 timed.append(item)
                 ours += _rates(benchmark, iteration, item, "CPU")
-            for iteration, item in found(frame, benchmark, GPU).items():
+            for iteration, item in measured_iterations(frame, benchmark, GPU).items():
                 timed.append(item)
                 ours.append(_rates(benchmark, iteration, item, "CPU and GPU")[0])
                 over_gpu.append(gain_at_most(benchmark, iteration, item, "CPU and GPU"))
@@ -324,10 +332,10 @@ class GainsOverCpu(OfRobots):
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         ours: list[Number] = []
-        timed: list[Found] = []
+        timed: list[MeasuredIteration] = []
         lower, refuted, shares = [], [], []
         for benchmark in MUJOCO:
-            items, published = found(frame, benchmark), published_gains(benchmark, "MNT")
+            items, published = measured_iterations(frame, benchmark), published_gains(benchmark, "MNT")
             gains_here = {
                 iteration: gain_at_most(benchmark, iteration, item, "CPU")
                 for iteration, item in items.items()

@@ -85,15 +85,15 @@ COUNT_S = 1.0  # of counting the cycles of a benchmark's iterations
 
 def table_columns(benchmark: str, library: str) -> dict[str, PpoIteration]:
     """Return the iteration of PPO that each column of PPO Table 2 stands for."""
-    found = {}
+    by_column = {}
     for cell in published.table("ppo_table_2").cells:
         if cell.row == f"{benchmark}, {library}, CPU":
             names, values = (part.split(", ") for part in re.findall(r"\[(.*?)\]", cell.note))
             size = dict(zip(names, map(int, values), strict=True))
             letter, _, value = cell.column.partition("=")
             size[letter] = int(value)
-            found[cell.column] = PpoIteration(size["N"], size["T"], size["M"], size["K"])
-    return found
+            by_column[cell.column] = PpoIteration(size["N"], size["T"], size["M"], size["K"])
+    return by_column
 
 
 def iterations(benchmark: str, varied: str) -> list[PpoIteration]:
@@ -164,21 +164,21 @@ def timed(
         for training in trainings.values():
             report(0.0, 1.0, f"{what}: warm-up")
             training.warm_up()
-        made = in_rounds(
+        rounds = in_rounds(
             {iteration: partial(training.advance, 1) for iteration, training in trainings.items()},
             Rounds(budget_s=budget_s - (perf_counter() - begin_s)),
             report=part(report, 0.0, 1.0, 1.0, what),
         )
     return [
         EXPERIMENT.summary(
-            [progress.wall_s for progress in made[iteration]],
+            [progress.wall_s for progress in rounds[iteration]],
             IterationColumns(
                 benchmark,
                 asdict(iteration),
                 **used[iteration],
                 terms_s={
-                    name: [progress.terms_s[name] for progress in made[iteration]]
-                    for name in made[iteration][0].terms_s
+                    name: [progress.terms_s[name] for progress in rounds[iteration]]
+                    for name in rounds[iteration][0].terms_s
                 },
             ),
             workload=item.name,
@@ -255,10 +255,10 @@ def iterations_of(tier: TierLimits) -> dict[str, list[PpoIteration]]:
     """Return the iterations of PPO that a tier measures, by benchmark; none in a tier that a command made itself."""
     if tier.name not in TIERS:
         return {}
-    found = {benchmark: iterations(benchmark, TIERS[tier.name][0]) for benchmark in BENCHMARKS}
+    by_benchmark = {benchmark: iterations(benchmark, TIERS[tier.name][0]) for benchmark in BENCHMARKS}
     if tier.name != "quick":
-        return found
-    hopper = found["Hopper"]
+        return by_benchmark
+    hopper = by_benchmark["Hopper"]
     fewest = min(iteration.agents for iteration in hopper)
     return {"Hopper": [iteration for iteration in hopper if iteration.agents == fewest]}
 
@@ -274,7 +274,7 @@ def cells(tier: TierLimits, benchmarks: Collection[str]) -> list[Cell]:
 
     There is one per benchmark and device, the FPGA among them, and none in a tier that a command made itself.
     """
-    made: list[Cell] = []
+    tier_cells: list[Cell] = []
     for benchmark, wanted in iterations_of(tier).items():
         if benchmark not in benchmarks:
             continue
@@ -282,6 +282,6 @@ def cells(tier: TierLimits, benchmarks: Collection[str]) -> list[Cell]:
         key = f"{EXPERIMENT}/{benchmark.lower()}"
         for device in DEVICES if torch.cuda.is_available() else ("cpu",):
             run = partial(timed, benchmark, device, wanted, budget_s)
-            made.append(claim_cell(f"{key}/{device}", budget_s, run))
-        made.append(claim_cell(f"{key}/fpga", COUNT_S, partial(counted, benchmark, wanted)))
-    return made
+            tier_cells.append(claim_cell(f"{key}/{device}", budget_s, run))
+        tier_cells.append(claim_cell(f"{key}/fpga", COUNT_S, partial(counted, benchmark, wanted)))
+    return tier_cells

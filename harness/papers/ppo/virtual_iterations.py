@@ -86,14 +86,14 @@ def virtual(benchmark: str, wanted: Sequence[PpoIteration], budget_s: float, rep
             EXPERIMENT.not_run(reason, stated, batch_size=iteration.minibatch, **fields)
             for iteration, stated in columns.items()
         ]
-    made, platform = accelerator(benchmark), platforms.load(PLATFORM)
+    design, platform = accelerator(benchmark), platforms.load(PLATFORM)
     with ExitStack() as stack:
         trainings = {}
         for iteration in wanted:
             used = cores_used(iteration)
             schedule = Schedule(threads=used["threads"], processes=used["processes"])
             resolved = resolve(schedule, sized(item, iteration), Mapping.parse(mapping))
-            trainings[iteration] = AcceleratedTraining(resolved, made, lambda: platform)
+            trainings[iteration] = AcceleratedTraining(resolved, design, lambda: platform)
             stack.callback(trainings[iteration].close)
         begin_s = perf_counter()
         for training in trainings.values():
@@ -107,7 +107,7 @@ def virtual(benchmark: str, wanted: Sequence[PpoIteration], budget_s: float, rep
     rows = []
     for iteration, progress in done.items():
         transfers = (trainings[iteration].transfers.count - counted[iteration]) / len(progress)
-        steps = made.cycles
+        steps = design.cycles
         forward, training_cycles = (
             steps.forward_cycles(iteration.minibatch),
             steps.training_cycles(iteration.minibatch),
@@ -118,7 +118,7 @@ def virtual(benchmark: str, wanted: Sequence[PpoIteration], budget_s: float, rep
             **cores_used(iteration),
             terms_s=terms_s,
             transfers=transfers,
-            design_mhz=1e-6 * made.clock_hz,
+            design_mhz=1e-6 * design.clock_hz,
             cycles={
                 "inference": steps.forward_cycles(iteration.agents) * (iteration.steps + 1),
                 "training": (forward + training_cycles) * iteration.updates,
@@ -142,11 +142,11 @@ def cells(tier: TierLimits) -> list[Cell]:
     """
     if tier.name == "quick":
         return []
-    made: list[Cell] = []
+    tier_cells: list[Cell] = []
     for benchmark, wanted in iterations_of(tier).items():
         if benchmark in ROBOTS:
             budget_s = TIERS[tier.name][1] / 2
             run = partial(virtual, benchmark, wanted, budget_s)
             key = f"{EXPERIMENT}/{benchmark.lower()}/virtual"
-            made.append(claim_cell(key, budget_s, run, Provenance.MODELLED))
-    return made
+            tier_cells.append(claim_cell(key, budget_s, run, Provenance.MODELLED))
+    return tier_cells

@@ -123,35 +123,35 @@ def measure(
             training.take(settling * OVERLAP)
         turns = {name: partial(training.advance, OVERLAP) for name, training in trainings.items()}
         fewest = min(rounds, statistics.FEWEST_PAIRS)
-        made_of = in_rounds(turns, Rounds(rounds, fewest, budget_s=budget_s, warm_up=1), report=report)
+        progress_of = in_rounds(turns, Rounds(rounds, fewest, budget_s=budget_s, warm_up=1), report=report)
         reallocator = trainings[MOVED].reallocator
         assert reallocator is not None
         reached, provenance = reallocator.allocation, Provenance(trainings[MOVED].provenance)
     fields["timed"] = HowTimed(conditions=conditions())
-    seconds = {name: [progress.wall_s for progress in each] for name, each in made_of.items()}
+    seconds = {name: [progress.wall_s for progress in each] for name, each in progress_of.items()}
     rows = []
     for name in FIXED:
-        found = statistics.compare(seconds[MOVED], seconds[name], seconds[AGAIN])
+        comparison = statistics.compare(seconds[MOVED], seconds[name], seconds[AGAIN])
         columns = Compared(
             name,
             Assignment.of(mapping).learner,
-            found.verdict,
-            found.pairs,
+            comparison.verdict,
+            comparison.pairs,
             [reached.actors, reached.trainers, reached.trained_beside],
             seconds[MOVED],
             seconds[name],
         )
-        rows.append(EXPERIMENT.row(columns, provenance=provenance, **gain_of_times(found), **fields))
+        rows.append(EXPERIMENT.row(columns, provenance=provenance, **gain_of_times(comparison), **fields))
     return rows
 
 
 def _training(name: str, item: Workload, mapping: Mapping, batch_size: int) -> Training:
     schedule = Schedule(processes=THREADS, overlap=OVERLAP, reallocate=name != ALL_ACT)
-    made = Training(resolve(schedule, item, mapping, batch_size))
+    training = Training(resolve(schedule, item, mapping, batch_size))
     if name == HALF_TRAINS:
-        assert made.reallocator is not None
-        made.reallocator.fix(Allocation(THREADS - 1, 1, batch_size, batch_size // 2))
-    return made
+        assert training.reallocator is not None
+        training.reallocator.fix(Allocation(THREADS - 1, 1, batch_size, batch_size // 2))
+    return training
 
 
 _WORDS = {ALL_ACT: "all threads act", HALF_TRAINS: "a thread trains on half of each batch"}

@@ -44,15 +44,15 @@ def tried_mappings(frame: pd.DataFrame) -> dict[tuple[str, int], dict[Assignment
         Rows by (workload, batch size), and then by assignment; a failed row if all mappings of the assignment failed.
     """
     rows = frame[(frame["suite"] == Suite.VALIDATION) & (frame["quantity"] == "gradient_steps_per_s")]
-    found: dict[tuple[str, int], dict[Assignment, list[Any]]] = {}
+    by_place: dict[tuple[str, int], dict[Assignment, list[Any]]] = {}
     for row in records(rows[~(rows["value"] < 0)]):
         if row.loop not in (None, "fused"):
             continue
-        place = found.setdefault((row.workload, int(row.batch_size)), {})
+        place = by_place.setdefault((row.workload, int(row.batch_size)), {})
         place.setdefault(assignment_of(row), []).append(row)
     return {
         place: {choice: min(some, key=_rank) for choice, some in by_choice.items()}
-        for place, by_choice in found.items()
+        for place, by_choice in by_place.items()
     }
 
 
@@ -135,7 +135,7 @@ class BatchDecidesWhichDeviceMatters(Claim):
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         ours: list[Number] = []
-        found: dict[str, list[tuple[bool | None, bool]]] = {"small": [], "large": []}  # (decides, modelled)
+        cases: dict[str, list[tuple[bool | None, bool]]] = {"small": [], "large": []}  # (decides, modelled)
         for (workload, size), mappings in sorted(_reached(frame).items()):
             which = "small" if size <= SMALL else "large" if size >= LARGE else ""
             learner, replay = (
@@ -146,14 +146,14 @@ class BatchDecidesWhichDeviceMatters(Claim):
                 ours += [learner, replay]
                 first, second = (replay, learner) if which == "small" else (learner, replay)
                 modelled = Provenance.MODELLED in (first.provenance, second.provenance)
-                found[which].append((_more(first, second), modelled))
-        if not all(found.values()):
+                cases[which].append((_more(first, second), modelled))
+        if not all(cases.values()):
             sizes = {"small": f"up to batch size {SMALL}", "large": f"from batch size {LARGE} on"}
-            missing = " and ".join(sizes[which] for which, some in found.items() if not some)
+            missing = " and ".join(sizes[which] for which, some in cases.items() if not some)
             benchmarks = f"{', '.join(WORKLOADS[:-1])} or {WORKLOADS[-1]}"
             needs = f"every mapping of {benchmarks} run {missing}, on the CPU and the simulated FPGA or {SECOND_DEVICE}"
             return Finding(Outcome.NOT_RUN, tuple(ours), needs=needs)
-        judged = {which: [decides for decides, _ in some] for which, some in found.items()}
+        judged = {which: [decides for decides, _ in some] for which, some in cases.items()}
         said = (
             f"Replay management decides in {judged['small'].count(True)} of {len(judged['small'])} cases up to batch "
             f"size {SMALL}, the learner in {judged['large'].count(True)} of {len(judged['large'])} from {LARGE} on, "
@@ -163,7 +163,7 @@ class BatchDecidesWhichDeviceMatters(Claim):
             clock_mhz = catalogue.device("u200").clock_hz / 1e6
             said += f" The FPGA is simulated at {clock_mhz:g} MHz; at another clock it has to be run again."
         shown = {
-            which: [decides for decides, modelled in some if not modelled] for which, some in found.items()
+            which: [decides for decides, modelled in some if not modelled] for which, some in cases.items()
         }
         every = [decides for some in shown.values() for decides in some]
         if False in every:
@@ -172,20 +172,23 @@ class BatchDecidesWhichDeviceMatters(Claim):
             unknown = "The formula does not know what else the accelerator's units wait for."
             agrees = all(decides for some in judged.values() for decides in some)
             return by_a_model(agrees, tuple(ours), said, unknown=unknown)
-        if any(modelled for some in found.values() for _, modelled in some):
+        if any(modelled for some in cases.values() for _, modelled in some):
             said += " Cases with a modelled rate decide nothing next to measured ones."
         return Finding(Outcome.IN_KIND if all(every) else Outcome.NO_VERDICT, tuple(ours), said)
 
     def panels(self, frame: pd.DataFrame) -> Panels:
         by_workload: dict[str, dict[Assignment, list[tuple[int, Number]]]] = {}
-        for (workload, size), found in sorted(_reached(frame).items()):
-            for choice, reached in found.items():
+        for (workload, size), by_choice in sorted(_reached(frame).items()):
+            for choice, reached in by_choice.items():
                 by_workload.setdefault(workload, {}).setdefault(choice, []).append((size, reached))
         return [
             Panel(
                 "batch size",
                 "gradient steps (1/s)",
-                [charts.line(f"learner and replay on {choice}", points) for choice, points in found.items()],
+                [
+                    charts.line(f"learner and replay on {choice}", points)
+                    for choice, points in by_choice.items()
+                ],
                 workload,
                 log_x=True,
                 log_y=True,
@@ -194,5 +197,5 @@ class BatchDecidesWhichDeviceMatters(Claim):
                     ("the learner's from (published)", LARGE),
                 ],
             )
-            for workload, found in by_workload.items()
+            for workload, by_choice in by_workload.items()
         ]

@@ -70,25 +70,27 @@ class ConvergesFasterAtEqualReward(Claim):
     measured_by = (partial(relaxed_training.cells, TASKS),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        kept = [
+        reward_shares = [
             share
             for name, runs in runs_of(frame, REALLOCATED).items()
             for share in shares(name, runs, REALLOCATED.curves[0].name).values()
             if share
         ]
-        found = gains(frame, *LIBRARIES)
-        ours = (*(gain.ratio for gain in found), *kept)
-        if not found:
+        library_gains = gains(frame, *LIBRARIES)
+        ours = (*(gain.ratio for gain in library_gains), *reward_shares)
+        if not library_gains:
             return Finding(Outcome.NOT_RUN, ours, needs=self.needs)
-        faster, slower = (sum(gain.verdict == word for gain in found) for word in ("faster", "slower"))
-        compared = [row for gain in found for row in records(frame.loc[list(gain.ratio.rows)])]
+        faster, slower = (
+            sum(gain.verdict == word for gain in library_gains) for word in ("faster", "slower")
+        )
+        compared = [row for gain in library_gains for row in records(frame.loc[list(gain.ratio.rows)])]
         less = sum(row.status == "ok" and row.verdict == LEARNS_LESS for row in compared)
         missing = set(NAMES.values()) - {NAMES[str(row.baseline)] for row in compared}
         said = (
-            f"Of {len(found)} comparisons {faster} are faster and do not clearly learn less in the same steps, "
+            f"Of {len(library_gains)} comparisons {faster} are faster and do not clearly learn less in the same steps, "
             f"{slower} are slower, and {less} are faster and learn less. "
         )
-        loses = [keeps(share) for share in kept]
+        loses = [keeps(share) for share in reward_shares]
         said += (
             f"Re-allocating actors keeps the reward in {loses.count(True)} of {len(loses)} workloads and costs some in "
             f"{loses.count(False)}."
@@ -99,7 +101,7 @@ class ConvergesFasterAtEqualReward(Claim):
             said += f" Not compared: {', '.join(sorted(missing))}."
         if slower or less or False in loses:
             return Finding(Outcome.NOT_REPRODUCED, ours, said)
-        holds = faster == len(found) and not missing and loses and all(loses)
+        holds = faster == len(library_gains) and not missing and loses and all(loses)
         return Finding(Outcome.IN_KIND if holds else Outcome.NO_VERDICT, ours, said)
 
     def panels(self, frame: pd.DataFrame) -> Panels:

@@ -47,16 +47,16 @@ class ReplayScalesOnDevices(Claim):
         grown: dict[str, dict[str, Number]] = {}
         unreached = ""
         for primitive, some in rows.groupby("primitive"):
-            found = fastest(some)
-            sizes = shared_sizes(found)
+            by_kind = fastest(some)
+            sizes = shared_sizes(by_kind)
             if len(sizes) < 2:
                 continue
             unreached = unreached or missing_sizes(sizes)
             low, high = sizes[0], sizes[-1]
-            for kind in (each for each in (CPU, GPU, FPGA) if each in found):
+            for kind in (each for each in (CPU, GPU, FPGA) if each in by_kind):
                 name = f"{CALLS[str(primitive)]} on {NAMES[kind]}: batch size {high} over {low}"
-                made = ratio(name, exact(found[kind][high]), exact(found[kind][low]))
-                grown.setdefault(kind, {})[str(primitive)] = made
+                growth = ratio(name, exact(by_kind[kind][high]), exact(by_kind[kind][low]))
+                grown.setdefault(kind, {})[str(primitive)] = growth
         ours = tuple(n for numbers in grown.values() for n in numbers.values())
         if needs := lacking({kind: {} for kind in rows["kind"]}, CPU, GPU, FPGA):
             return Finding(Outcome.NOT_RUN, ours, needs=needs)
@@ -104,15 +104,15 @@ class LearnerIsFastestOnDevices(Claim):
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = learner_times(frame, WORKLOAD)
-        found = fastest(rows)
-        ours = listed(found)
-        if needs := lacking(found, CPU, GPU, FPGA):
+        by_kind = fastest(rows)
+        ours = listed(by_kind)
+        if needs := lacking(by_kind, CPU, GPU, FPGA):
             return Finding(Outcome.NOT_RUN, ours, needs=needs)
-        sizes = shared_sizes(found)
+        sizes = shared_sizes(by_kind)
         if needs := missing_sizes(sizes):
             return Finding(Outcome.NOT_RUN, ours, needs=f"{needs}; the tier standard has both")
-        first = {size: first_at(found, size) for size in sizes}
-        two = {kind: found[kind] for kind in (CPU, GPU)}
+        first = {size: first_at(by_kind, size) for size in sizes}
+        two = {kind: by_kind[kind] for kind in (CPU, GPU)}
         over_cpu = [first_at(two, size) for size in sizes]
         judged = [(first[sizes[0]], FPGA), (first[sizes[-1]], GPU), *((one, GPU) for one in over_cpu)]
         said = (

@@ -72,7 +72,7 @@ SIDES = {"": ON, NULL: ON, **OFF, STREAMED: replace(ON, streamed=True)}
 """Schedule of each training that is timed, by what differs from the one named ""."""
 TIERS = {"standard": {"cartpole-dqn": 32}, "full": {"cartpole-dqn": 32, "cartpole-ddpg": 256}}
 """Batch size of each workload, by tier."""
-SIMULATED_TRAININGS = {tier: {name: {size} for name, size in found.items()} for tier, found in TIERS.items()}
+SIMULATED_TRAININGS = {tier: {name: {size} for name, size in sizes.items()} for tier, sizes in TIERS.items()}
 """Batch sizes whose clock cycles the trainings here need."""
 
 
@@ -87,24 +87,28 @@ def measure(
     with ExitStack() as stack:
         trainings = {}
         for name, schedule in SIDES.items():
-            made = Training(resolve(schedule, item, MAPPING, batch_size))
-            trainings[name] = stack.enter_context(closing(made))
-            made.warm_up()
+            training = Training(resolve(schedule, item, MAPPING, batch_size))
+            trainings[name] = stack.enter_context(closing(training))
+            training.warm_up()
         turns = {name: partial(training.advance, OVERLAP) for name, training in trainings.items()}
         fewest = min(rounds, statistics.FEWEST_PAIRS)
         plan = Rounds(rounds, fewest, budget_s=budget_s, warm_up=1)
-        made_of = in_rounds(turns, plan, report=report)
-        seconds = {name: [progress.wall_s for progress in each] for name, each in made_of.items()}
+        progress_of = in_rounds(turns, plan, report=report)
+        seconds = {name: [progress.wall_s for progress in each] for name, each in progress_of.items()}
         provenances = {name: Provenance(training.provenance) for name, training in trainings.items()}
     rows = []
     for name in (*OFF, STREAMED):
         with_s, without_s = (seconds[name], seconds[""]) if name == STREAMED else (seconds[""], seconds[name])
-        hidden_s = [sum(one.terms_s.get(term, 0.0) for term in HIDDEN.get(name, ())) for one in made_of[""]]
-        found = statistics.compare(with_s, without_s, None if name == STREAMED else seconds[NULL])
+        hidden_s = [
+            sum(one.terms_s.get(term, 0.0) for term in HIDDEN.get(name, ())) for one in progress_of[""]
+        ]
+        comparison = statistics.compare(with_s, without_s, None if name == STREAMED else seconds[NULL])
         hides_s = median(hidden_s) if name in HIDDEN else None
         rows.append(
             EXPERIMENT.row(
-                SwitchedOff(name, found.verdict, hides_s, found.pairs, with_s, without_s, ON.given()),
+                SwitchedOff(
+                    name, comparison.verdict, hides_s, comparison.pairs, with_s, without_s, ON.given()
+                ),
                 workload=item.name,
                 primitive="training",
                 backend="placerl",
@@ -113,7 +117,7 @@ def measure(
                 quantity=GAIN,
                 provenance=weakest(provenances[""], provenances[name]),
                 timed=HowTimed(conditions=conditions()),
-                **gain_of_times(found),
+                **gain_of_times(comparison),
             )
         )
     return rows

@@ -38,11 +38,11 @@ CORE = "learner.step"
 """The systolic core's name among peaks; a step on the design that mappings use has the same name among times."""
 
 
-def _judged(found: list[Number], limit: float) -> Outcome:
+def _judged(numbers: list[Number], limit: float) -> Outcome:
     """Return the outcome of whether all numbers are above a limit with their whole intervals."""
-    if any(n.below(limit) for n in found):
+    if any(n.below(limit) for n in numbers):
         return Outcome.NOT_REPRODUCED
-    return Outcome.IN_KIND if all(n.above(limit) for n in found) else Outcome.NO_VERDICT
+    return Outcome.IN_KIND if all(n.above(limit) for n in numbers) else Outcome.NO_VERDICT
 
 
 def _next_to_an_accelerator(row: Any) -> bool:
@@ -151,16 +151,16 @@ class ReallocationRaisesThroughput(Claim):
     commands = REALLOCATION
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        found: dict[tuple[str, int, str, str], dict[int, dict[bool, Any]]] = {}
+        by_place: dict[tuple[str, int, str, str], dict[int, dict[bool, Any]]] = {}
         for row in records(select(frame, suite=Suite.RUN, quantity="gradient_steps_per_s")):
             options = dict(row.options or {})
             moves = bool(options.pop("reallocate", False))
             alike = json.dumps([options, row.timed.conditions.get("cores", ())], sort_keys=True)
             place = row.workload, int(row.batch_size), mapping_of(row), alike
-            found.setdefault(place, {}).setdefault(int(row.seed or 0), {})[moves] = row
+            by_place.setdefault(place, {}).setdefault(int(row.seed or 0), {})[moves] = row
         gains: list[Number] = []
         others: list[Number] = []
-        for (workload, size, mapping, _), by_seed in sorted(found.items()):
+        for (workload, size, mapping, _), by_seed in sorted(by_place.items()):
             pairs = [(sides[True], sides[False]) for sides in by_seed.values() if len(sides) == 2]
             if pairs:
                 title = f"{workload}, batch size {size}, {mapping}: throughput with re-allocation over that without"

@@ -30,10 +30,10 @@ MERGE = (
 )
 
 
-def _on_benchmarks(frame: pd.DataFrame, found: tuple[Gain, ...]) -> dict[tuple[str, str], list[Gain]]:
+def _on_benchmarks(frame: pd.DataFrame, compared: tuple[Gain, ...]) -> dict[tuple[str, str], list[Gain]]:
     """Return the gains on PRL's own benchmarks, by library and workload."""
     judged: dict[tuple[str, str], list[Gain]] = {}
-    for gain in found:
+    for gain in compared:
         (row,) = records(frame.loc[list(gain.ratio.rows)])
         if row.workload in WORKLOADS:
             judged.setdefault((NAMES[str(row.baseline)], row.workload), []).append(gain)
@@ -53,13 +53,13 @@ def _missing(pairs: Collection[tuple[str, str]]) -> str:
 
 
 def _over_both(
-    frame: pd.DataFrame, found: tuple[Gain, ...], holds: Outcome, said: str, needs: str
+    frame: pd.DataFrame, compared: tuple[Gain, ...], holds: Outcome, said: str, needs: str
 ) -> Finding:
     """Return the finding on whether throughput is higher than both libraries' on each of PRL's three benchmarks.
 
     One comparison can refute the statement; only all of them can show it. Other workloads are listed and not judged.
     """
-    ours, judged = tuple(gain.ratio for gain in found), _on_benchmarks(frame, found)
+    ours, judged = tuple(gain.ratio for gain in compared), _on_benchmarks(frame, compared)
     if not judged:
         return Finding(Outcome.NOT_RUN, ours, needs=needs)
     words = [gain.verdict for some in judged.values() for gain in some]
@@ -74,12 +74,14 @@ def _over_both(
     return Finding(holds if shown else Outcome.NO_VERDICT, ours, said)
 
 
-def _portability(system: str, found: Mapping[Assignment, Any]) -> Number:
+def _portability(system: str, by_choice: Mapping[Assignment, Any]) -> Number:
     """Return this project's portability, from the row of each assignment."""
-    each = [None if pd.isna(row.value) else experiences(row) for row in found.values()]
+    each = [None if pd.isna(row.value) else experiences(row) for row in by_choice.values()]
     mean = harmonic_mean(each)
-    rows = tuple(sorted(int(row.Index) for row in found.values()))  # also of failed rows
-    return replace(mean, quantity=f"{system}: portability over {len(found)} device assignments", rows=rows)
+    rows = tuple(sorted(int(row.Index) for row in by_choice.values()))  # also of failed rows
+    return replace(
+        mean, quantity=f"{system}: portability over {len(by_choice)} device assignments", rows=rows
+    )
 
 
 def _libraries(
@@ -96,7 +98,7 @@ def _libraries(
         place, baseline = (row.workload, int(row.batch_size)), str(row.baseline)
         if row.part == "theirs" and baseline in JUDGED_FOR_PORTABILITY and place in tried:
             rates.setdefault((place, baseline), {})[row.device.partition(":")[0]] = experiences(row)
-    made: dict[tuple[str, int], list[Number]] = {}
+    portabilities: dict[tuple[str, int], list[Number]] = {}
     for (place, baseline), by_device in rates.items():
         name = f"{baseline}, {place[0]}, batch size {place[1]}: portability over {len(tried[place])} device assignments"
         reached: list[Number | None] = list(by_device.values())
@@ -109,8 +111,8 @@ def _libraries(
         mean = replace(harmonic_mean(reached), quantity=name)
         if None in reached:  # a 0 that follows from the devices that the library supports
             mean = replace(mean, provenance=Provenance.MODELLED)
-        made.setdefault(place, []).append(mean)
-    return made
+        portabilities.setdefault(place, []).append(mean)
+    return portabilities
 
 
 class FasterThanLibraries(Claim):
@@ -144,16 +146,16 @@ class FasterOnSameHardware(Claim):
     reads = BESIDE_LIBRARIES
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        found = gains_on_gpu(frame, *LIBRARIES)
+        on_gpu = gains_on_gpu(frame, *LIBRARIES)
         low, high = (1 + n.value / 100 for n in self.published)
-        judged = [interval(gain.ratio) for some in _on_benchmarks(frame, found).values() for gain in some]
+        judged = [interval(gain.ratio) for some in _on_benchmarks(frame, on_gpu).values() for gain in some]
         as_published = all(low <= least and most <= high for least, most in judged)
         holds = Outcome.REPRODUCED if as_published else Outcome.IN_KIND
         needs = (
             "a CUDA device; SB3 and RLlib, whose worker here is of the CPU alone, compared with a mapping with a "
             f"learner on it, on {', '.join(WORKLOADS)}"
         )
-        return _over_both(frame, found, holds, "Both sides have their networks on a CUDA device.", needs)
+        return _over_both(frame, on_gpu, holds, "Both sides have their networks on a CUDA device.", needs)
 
 
 class LibrariesLackDevices(Claim):
@@ -174,23 +176,24 @@ class LibrariesLackDevices(Claim):
     def judge(self, frame: pd.DataFrame) -> Finding:
         tried = tried_mappings(frame)
         here = {
-            place: {c: row for c, row in found.items() if not c.simulated} for place, found in tried.items()
+            place: {c: row for c, row in by_choice.items() if not c.simulated}
+            for place, by_choice in tried.items()
         }
-        measured = {place: found for place, found in here.items() if len(found) > 1}
-        judged = measured or {place: found for place, found in tried.items() if len(found) > 1}
+        measured = {place: by_choice for place, by_choice in here.items() if len(by_choice) > 1}
+        judged = measured or {place: by_choice for place, by_choice in tried.items() if len(by_choice) > 1}
         # Over the same assignments as this project's: not over a simulated device where others are judged.
         libraries = _libraries(frame, tried | judged)
         ours = tuple(
-            _portability(f"placerl, {workload}, batch size {size}", found)
-            for (workload, size), found in sorted(judged.items())
+            _portability(f"placerl, {workload}, batch size {size}", by_choice)
+            for (workload, size), by_choice in sorted(judged.items())
         )
         if not tried or not libraries:
             return Finding(Outcome.NOT_RUN, ours, needs=NEEDS_MAPPINGS)
         if not judged:
             alone = "On one device every system is portable, with as many backends as there are."
             return Finding(Outcome.NOT_RUN, explanation=alone, needs=f"a second device: {SECOND_DEVICE}")
-        numbers = (*ours, *(n for place, found in libraries.items() if place in judged for n in found))
-        choices = sorted({str(choice) for found in judged.values() for choice in found})
+        numbers = (*ours, *(n for place, means in libraries.items() if place in judged for n in means))
+        choices = sorted({str(choice) for by_choice in judged.values() for choice in by_choice})
         said = (
             "Experiences a second, the harmonic mean over the devices of learner and replay management: "
             f"{', '.join(choices)}. A library that lacks one has 0: Stable-Baselines3 and RLlib keep their replay on "

@@ -16,7 +16,7 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.measure import statistics
 from placerl.harness.papers.base import Finding, Outcome
-from placerl.harness.papers.ppo.table_2 import Found, of_samples
+from placerl.harness.papers.ppo.table_2 import MeasuredIteration, of_samples
 from placerl.harness.papers.ppo.table_2_iterations import (
     BENCHMARKS,
     CYCLES,
@@ -117,7 +117,7 @@ def test_networks_that_prepare_samples_are_no_work_of_the_host(tmp_path: Path) -
 
 def test_a_drift_over_many_iterations_widens_the_interval() -> None:
     drift = np.linspace(1, 2, 40)
-    item = Found(SimpleNamespace(Index=1), SimpleNamespace(Index=2))
+    item = MeasuredIteration(SimpleNamespace(Index=1), SimpleNamespace(Index=2))
     found = of_samples("x", drift, "s", item, Provenance.MEASURED)
     assert (found.low, found.high) == statistics.interval(drift, in_order=True)
     assert (found.low, found.high) != statistics.interval(drift)
