@@ -52,10 +52,10 @@ class OneLineErrors(TyperGroup):
     """
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        found: Any = super().resolve_command(ctx, args)
-        name, command, rest = found
+        resolved: Any = super().resolve_command(ctx, args)
+        name, command, rest = resolved
         if ctx.resilient_parsing:  # a line that the shell completes may be anything
-            return found
+            return resolved
         inner = type(ctx)(command, info_name=name, parent=ctx, **command.context_settings)
         given, _, _ = command.make_parser(inner).parse_args(list(rest))
         for parameter in command.params:
@@ -63,7 +63,7 @@ class OneLineErrors(TyperGroup):
             for value in values if isinstance(values, list | tuple) else [values]:
                 if isinstance(value, str):
                     _check_value(parameter, value)
-        return found
+        return resolved
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -47,17 +47,19 @@ class Benchmarks(OneLineErrors):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in names():
             raise UserError("command line", "NAME", repr(cmd_name), ", ".join(names()), name=cmd_name)
-        made = typer.Typer(pretty_exceptions_enable=False, add_completion=False, rich_markup_mode="markdown")
+        bench_app = typer.Typer(
+            pretty_exceptions_enable=False, add_completion=False, rich_markup_mode="markdown"
+        )
         try:
             module = importlib.import_module(f"placerl.harness.cli.bench.{_path(cmd_name).stem}")
         except ModuleNotFoundError as error:
             if error.name not in _EXTRAS:
                 raise
-            made.command(cmd_name, help=summary(cmd_name), context_settings=_ANY)(_refusal(error.name))
+            bench_app.command(cmd_name, help=summary(cmd_name), context_settings=_ANY)(_refusal(error.name))
         else:
             states = hasattr(module, "bench")
-            made.command(cmd_name)(as_command(module.bench) if states else module.main)
-        return command_of(made)
+            bench_app.command(cmd_name)(as_command(module.bench) if states else module.main)
+        return command_of(bench_app)
 
 
 def _refusal(package: str) -> Callable[[], None]:

@@ -32,20 +32,20 @@ def calibrate(
 
     tier = tiers.tier(tier_name)
     with bar("calibrate") as report:
-        found = calibration.run(tier, repeats, tries, report, tables=tables)
+        findings = calibration.run(tier, repeats, tries, report, tables=tables)
     if as_json:
-        print_json([asdict(one) | {"share": one.share} for one in found])
+        print_json([asdict(one) | {"share": one.share} for one in findings])
     else:
-        out.print(table(found))
-    if any(one.met is False for one in found):
+        out.print(table(findings))
+    if any(one.met is False for one in findings):
         raise typer.Exit(1)
 
 
-def table(found: "list[CalibrationFinding]") -> Table:
+def table(findings: "list[CalibrationFinding]") -> Table:
     """Return a table of the calibration's findings: each share with its interval, and whether its goal is met."""
-    made = Table("what", "found", "share", "95% interval", "goal", "", title="Calibration; measured")
-    for one in found:
+    lines = Table("what", "found", "share", "95% interval", "goal", "", title="Calibration; measured")
+    for one in findings:
         met = "" if one.met is None else "met" if one.met else "missed"
         interval = f"{one.low:.1%} to {one.high:.1%}"
-        made.add_row(one.what, f"{one.found} of {one.of}", f"{one.share:.1%}", interval, one.goal, met)
-    return made
+        lines.add_row(one.what, f"{one.found} of {one.of}", f"{one.share:.1%}", interval, one.goal, met)
+    return lines

@@ -44,15 +44,15 @@ def claims_command(
 
     asked = [_outcome(name) for name in verdict or ()]
     keys = {claim.key for claim in claims(only)}
-    found = [
+    verdicts = [
         one
         for one in read(store_path(results)).verdicts
         if one.key in keys and (not asked or one.finding.outcome in asked)
     ]
     if as_json:
-        print_json([one.to_json() for one in found])
+        print_json([one.to_json() for one in verdicts])
         return
-    out.print(_table(found))
+    out.print(_table(verdicts))
 
 
 def _outcome(name: str) -> Outcome:
@@ -61,11 +61,11 @@ def _outcome(name: str) -> Outcome:
     return Outcome(name)
 
 
-def _table(found: "Sequence[Verdict]") -> Table:
-    table = Table(title="1 claim" if len(found) == 1 else f"{len(found)} claims")
+def _table(verdicts: "Sequence[Verdict]") -> Table:
+    table = Table(title="1 claim" if len(verdicts) == 1 else f"{len(verdicts)} claims")
     for column in ("claim", "statement", "published", "ours", "verdict", "provenance"):
         table.add_column(column)
-    for one in found:
+    for one in verdicts:
         table.add_row(one.key, one.statement, one.published, _in_short(one.ours), one.verdict, one.provenance)
     return table
 

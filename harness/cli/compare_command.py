@@ -47,11 +47,11 @@ def side_by_side(rows: Sequence[ComparisonResult]) -> Table:
         table.add_column(column)
     for baseline, group in groupby(rows, key=lambda row: row.baseline):
         parts = {row.part: row for row in group}
-        found = {name: row for name, row in parts.items() if row.value is not None}
+        valued = {name: row for name, row in parts.items() if row.value is not None}
         ratio = parts.get("throughput_ratio")
         judged = judged_parts(ratio.rate if ratio else None)
         rates, returns = (
-            [_rate(found[part]) if part in found else "" for part in parts_of_both]
+            [_rate(valued[part]) if part in valued else "" for part in parts_of_both]
             for parts_of_both in (judged[::-1], ("theirs, return", "ours, return"))
         )
         if ratio and ratio.value is not None:
@@ -87,10 +87,10 @@ def departures(rows: Sequence[ComparisonResult]) -> list[str]:
     Args:
         rows: rows of `harness.compare.rounds.compare`.
     """
-    found = {row.baseline: row.deviations for row in rows if row.part == "theirs" and row.deviations}
+    deviations = {row.baseline: row.deviations for row in rows if row.part == "theirs" and row.deviations}
     return [
         f"{baseline}: " + "; ".join(f"{what}: {how}" for what, how in notes.items())
-        for baseline, notes in found.items()
+        for baseline, notes in deviations.items()
     ]
 
 

@@ -106,14 +106,14 @@ def _check(count: int, seed: int, as_json: bool) -> None:
 
     _need_tools()
     with bar("check") as report:
-        found = cycles.check(committed(), count, seed, report)
+        differences = cycles.check(committed(), count, seed, report)
     if as_json:
-        print_json({"checked": count, "different": [asdict(one) for one in found]})
+        print_json({"checked": count, "different": [asdict(one) for one in differences]})
     else:
-        for one in found:
+        for one in differences:
             typer.echo(
                 f"{one.design}: {one.size}: the table has {one.stored}, a simulation gives {one.simulated}"
             )
-        typer.echo(f"Simulated again: {count}; different: {len(found)}.")
-    if found:
+        typer.echo(f"Simulated again: {count}; different: {len(differences)}.")
+    if differences:
         raise typer.Exit(1)

@@ -31,13 +31,13 @@ def diff_command(
     """Compare two runs, and print for each quantity whether it got better or worse, or that there is no verdict."""
     (old, old_rows), (new, new_rows) = _read(before), _read(after)
     elsewhere = "" if old.fingerprint == new.fingerprint else "the runs were made on different machines"
-    found = diff(old_rows, new_rows, incomparable=elsewhere)
-    chosen = [d for d in found if every or d.verdict != "no verdict"]
+    differences = diff(old_rows, new_rows, incomparable=elsewhere)
+    chosen = [d for d in differences if every or d.verdict != "no verdict"]
     if as_json:
         print_json([asdict(d) | {"key": d.key._asdict(), "provenance": str(d.provenance)} for d in chosen])
         return
     _show(chosen, f"{before} ({old.revision[:12]}) to {after} ({new.revision[:12]})")
-    counts = {word: sum(d.verdict == word for d in found) for word in ("better", "worse", "no verdict")}
+    counts = {word: sum(d.verdict == word for d in differences) for word in ("better", "worse", "no verdict")}
     typer.echo(", ".join(f"{word}: {count}" for word, count in counts.items()))
     if elsewhere:
         typer.echo(f"No verdicts: {elsewhere}.")

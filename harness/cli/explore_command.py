@@ -66,16 +66,16 @@ def explore_map(
     as_json: JsonOption = False,
 ) -> None:
     """Choose the number (DP) of MAP's learner pipelines, their parallel lanes, and the replay's sub-trees (VI-A2)."""
-    sizes, found = _networks(network, algorithm), explored_device(device)
-    limit = pipeline_resources.available(found)
+    sizes, board = _networks(network, algorithm), explored_device(device)
+    limit = pipeline_resources.available(board)
     wide = max(max(neurons) for neurons in sizes.values()) > WIDEST_LAYER
     designs = [] if wide else pipeline.designs(sizes, batch_size, limit)
-    replay = map_replay.replay_design(batch_size, capacity, fanout, found)
+    replay = map_replay.replay_design(batch_size, capacity, fanout, board)
     if as_json:
         learner = [_learner(design) for design in designs]
         print_json(
             {
-                **_stated(device, found),
+                **_stated(device, board),
                 "available": asdict(limit),
                 "learner": learner,
                 "replay": asdict(replay),
@@ -99,13 +99,13 @@ def explore_map(
                     "/".join(str(layer.lanes) for layer in layers) for layers in design.networks.values()
                 ),
                 f"{design.formula_cycles:,}",
-                _per_second(design.formula_cycles, found),
+                _per_second(design.formula_cycles, board),
                 *(f"{getattr(design.resources, name):,} of {getattr(limit, name):,}" for name in RESOURCES),
                 RESOURCES[design.resources.scarcest(limit)],
             )
             for design in designs[:SHOWN]
         ]
-        title = f"Learner pipelines on {found.name}, batch size {batch_size}: {len(designs)} fit, {MODELLED}"
+        title = f"Learner pipelines on {board.name}, batch size {batch_size}: {len(designs)} fit, {MODELLED}"
         lines = section(title, columns, rows) if rows else []
         values = (replay.banks, replay.sample_cycles, replay.update_cycles, replay.memory_bits, replay.luts)
         lines += section(
@@ -122,7 +122,7 @@ def explore_map(
             [(*(f"{value:,.10g}" for value in (*values, replay.flip_flops)), replay.bound_by)],
         )
         typer.echo("\n".join(lines))
-    _exit_unless(bool(designs), f"no learner pipeline of {network} fits {found.name}, not even DP = 1")
+    _exit_unless(bool(designs), f"no learner pipeline of {network} fits {board.name}, not even DP = 1")
 
 
 def _learner(design: pipeline.PipelineDesign) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def explore_ppo(  # noqa: PLR0913 (a command: its options)
     as_json: JsonOption = False,
 ) -> None:
     """Choose the P rows and columns of PPO's systolic arrays, and the dataflow of each process (PPO 4, Equation 9)."""
-    layers, found = layers_of(network), explored_device(device)
+    layers, board = layers_of(network), explored_device(device)
     tried = numbers("--sides", sides)
     if wrong := [side for side in tried if not 2 <= side <= LARGEST_SIDE]:
         raise UserError("command line", "--sides", str(wrong[0]), f"2 to {LARGEST_SIDE}")
@@ -185,7 +185,7 @@ def explore_ppo(  # noqa: PLR0913 (a command: its options)
     designs = ppo_array.ppo_designs(
         layers,
         PpoIteration(agents, steps, minibatch, epochs),
-        found,
+        board,
         units=units,
         datapath=BITS[bits],
         sides=dict.fromkeys(tried),
@@ -193,7 +193,7 @@ def explore_ppo(  # noqa: PLR0913 (a command: its options)
     )
     fitting = sum(design.fits for design in designs)
     if as_json:
-        print_json({**_stated(device, found), "designs": [asdict(design) for design in designs]})
+        print_json({**_stated(device, board), "designs": [asdict(design) for design in designs]})
     else:
         rows = [
             (
@@ -201,16 +201,16 @@ def explore_ppo(  # noqa: PLR0913 (a command: its options)
                 "yes" if design.fits else "no",
                 *design.dataflows.values(),
                 f"{design.cycles:,}",
-                _per_second(design.cycles, found),
-                f"{design.dsps:,} of {found.dsps:,}",
-                f"{design.block_rams:,} of {found.block_rams:,}",
+                _per_second(design.cycles, board),
+                f"{design.dsps:,} of {board.dsps:,}",
+                f"{design.block_rams:,} of {board.block_rams:,}",
             )
             for design in designs[:SHOWN]
         ]
-        title = f"{units} arrays of P x P on {found.name}, {bits} bits: {fitting} of {len(designs)} fit, {MODELLED}"
+        title = f"{units} arrays of P x P on {board.name}, {bits} bits: {fitting} of {len(designs)} fit, {MODELLED}"
         columns = ("P", "fits", *designs[0].dataflows, "cycles an iteration", "iterations/s")
         typer.echo("\n".join(section(title, (*columns, "DSPs", "block RAMs"), rows)))
-    _exit_unless(bool(fitting), f"none of the arrays that were tried fits {found.name}")
+    _exit_unless(bool(fitting), f"none of the arrays that were tried fits {board.name}")
 
 
 def layers_of(network: str) -> tuple[GemmLayer, ...]:

@@ -41,10 +41,10 @@ def learn(
     else:
         out.print(learning.table(rows, highest))
     asked = {cell.key for cell in cells if cell.key.endswith("/summary")}
-    made = [row for row in rows if learning.summary_key(row.workload, row.system) in asked]
+    summaries = [row for row in rows if learning.summary_key(row.workload, row.system) in asked]
     if (
-        len(made) < len(asked)
-        or any(row.reason for row in made)
+        len(summaries) < len(asked)
+        or any(row.reason for row in summaries)
         or any(cell.failed(opened) for cell in cells)
     ):
         raise typer.Exit(1)

@@ -46,7 +46,7 @@ def map_command(
     from placerl.harness.mapping.answer import answer
     from placerl.harness.plan.predicting import predictions
 
-    made = predictions(
+    predicted = predictions(
         name,
         batch_size,
         platform=platform_name,
@@ -56,14 +56,14 @@ def map_command(
         results=results,
         other_sizes=not as_json,
     )
-    item, rows, size = made.workload, made.rows, made.workload.training.batch_size
+    item, rows, size = predicted.workload, predicted.rows, predicted.workload.training.batch_size
     if as_json:
-        print_json([row.to_json() for row in (*made.inputs, *rows)])
+        print_json([row.to_json() for row in (*predicted.inputs, *rows)])
         return
-    if made.inputs:
-        _show_inputs(made.inputs)
+    if predicted.inputs:
+        _show_inputs(predicted.inputs)
     _show_predictions(rows, f"{item.name}, batch size {size}, {platform_name}: mappings Learner-RMM-Storage")
-    for line in answer(rows, made.elsewhere):
+    for line in answer(rows, predicted.elsewhere):
         out.print(line, markup=False)
     if platform_name == "map-tpds23":
         for cell in absent_platforms.map_table_5(item.name, size):
@@ -94,8 +94,8 @@ def _show_predictions(rows: list[PredictedRate], title: str) -> None:
     table = Table(title=title)
     for column in ("strategy", "mapping", "predicted GPS", "unit", "largest term", "provenance"):
         table.add_column(column, no_wrap=True)
-    made = [row for row in rows if row.value is not None]
-    for row in sorted(made, key=lambda row: (row.strategy, -(row.value or 0))):
+    predicted = [row for row in rows if row.value is not None]
+    for row in sorted(predicted, key=lambda row: (row.strategy, -(row.value or 0))):
         mark = "  <- chosen" if row.chosen else ""
         term, time_s = max((row.terms_s or {}).items(), key=lambda item: item[1])
         table.add_row(
@@ -107,13 +107,13 @@ def _show_predictions(rows: list[PredictedRate], title: str) -> None:
             str(row.provenance),
         )
     out.print(table)
-    for row in made:
+    for row in predicted:
         if row.chosen and (settings := row.settings):
             said = ", ".join(f"{name} = {value}" for name, value in settings.items())
             out.print(f"{row.strategy} chooses {row.mapping} with {said}", markup=False)
-    for row in made:
+    for row in predicted:
         if row.chosen and row.slow_link_us is not None:
-            there = next((r for r in made if r.strategy == row.strategy and r.slow_chosen), row)
+            there = next((r for r in predicted if r.strategy == row.strategy and r.slow_chosen), row)
             choice = "the same" if there is row else there.mapping
             out.print(
                 f"{row.strategy}: at {row.slow_link_us:,g} us a transfer over links that state no latency, its "

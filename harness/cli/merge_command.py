@@ -37,9 +37,10 @@ def merge(
                     copied.append(store.copy_from(other))
         for path, cells in zip(paths, copied, strict=True):
             typer.echo(f"{path}: {cells} cells taken in")
-        for found in over_platforms(store.frame()):
+        for portability in over_platforms(store.frame()):
             typer.echo(
-                f"portability over {len(found.best)} machines, {found.workload}, batch size {found.batch_size}: "
-                f"{found.mean.value:,.1f} experiences/s ({found.mean.provenance})"
-                f"{', too noisy' if found.noisy else ''}"
+                f"portability over {len(portability.best)} machines, {portability.workload}, "
+                f"batch size {portability.batch_size}: {portability.mean.value:,.1f} experiences/s "
+                f"({portability.mean.provenance})"
+                f"{', too noisy' if portability.noisy else ''}"
             )

@@ -92,19 +92,19 @@ def _print_answers(content: Content) -> None:
             )
 
 
-def _next(found: answers.FastestMapping) -> str:
-    return f"{found.next_mapping} {found.next_rate.value:.4g}"
+def _next(fastest: answers.FastestMapping) -> str:
+    return f"{fastest.next_mapping} {fastest.next_rate.value:.4g}"
 
 
 def _shown(number: Number) -> str:
     return f"{number} ({number.provenance})".replace(" 1/s", "")
 
 
-def _ratio(found: BaselineComparison | None, *, named: bool = False) -> str:
-    if found is None or found.ratio is None:
+def _ratio(comparison: BaselineComparison | None, *, named: bool = False) -> str:
+    if comparison is None or comparison.ratio is None:
         return ""
-    name = f"{found.baseline}: " if named else ""
-    return f"{name}{found.ratio}, {found.verdict}"
+    name = f"{comparison.baseline}: " if named else ""
+    return f"{name}{comparison.ratio}, {comparison.verdict}"
 
 
 def _print_table(title: str, columns: Sequence[str], lines: Sequence[Sequence[str]], most: int) -> None:

@@ -34,9 +34,9 @@ def validate_command(
     from placerl.harness.cli.validation_tables import show_cell, show_strategies
     from placerl.harness.plan import plan
     from placerl.harness.plan.predicting import asked_precisions, begin
-    from placerl.harness.validate import plan as validate
+    from placerl.harness.validate.plan import cells as validation_cells
 
-    tier, cells = tiers.tier(tier_name), validate.cells(tier_name, precisions=asked_precisions(precision))
+    tier, cells = tiers.tier(tier_name), validation_cells(tier_name, precisions=asked_precisions(precision))
     chosen = [cell for cell in cells if only in cell.key]
     if not chosen:
         raise UserError("command line", "--only", only, ", ".join(cell.key for cell in cells))

@@ -44,9 +44,9 @@ def show_cell(rows: Sequence[Row]) -> None:
             table.add_column(column)
         mine = [row for row in achieved if row.loop == loop]
         for row in sorted(mine, key=lambda row: -(row.value or 0)):
-            found = {name: predicted.get((row.mapping, loop, name)) for name in described}
-            errors = [_error(one) for one in found.values()]
-            table.add_row(row.mapping, _reached(row), *errors, _terms(found[NAMES[loop]]))
+            by_strategy = {name: predicted.get((row.mapping, loop, name)) for name in described}
+            errors = [_error(one) for one in by_strategy.values()]
+            table.add_row(row.mapping, _reached(row), *errors, _terms(by_strategy[NAMES[loop]]))
         out.print(table)
     for row in rows:
         _show_line(row)
@@ -168,11 +168,11 @@ def _show_regrets(rows: list[Regret], devices: str) -> None:
     out.print(table)
     banded = [row for row in rows if row.slow_link_us is not None]
     if banded:
-        kept = sum(bool(row.slow_chosen) for row in banded)
+        unchanged = sum(bool(row.slow_chosen) for row in banded)
         latency_us = max(row.slow_link_us or 0.0 for row in banded)
         out.print(
             f"MAP states no latency for its link; with {latency_us:,g} us a transfer, which PRL's authors list for "
-            f"another board, {kept} of {len(banded)} choices would be the same",
+            f"another board, {unchanged} of {len(banded)} choices would be the same",
             markup=False,
         )
 

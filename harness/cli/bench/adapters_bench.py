@@ -45,16 +45,16 @@ def table(rows: Sequence[AdapterResult]) -> str:
     )
     notes, cells = {}, []
     for name in dict.fromkeys(row.workload for row in rows):
-        found = {(row.quantity, row.replay): row for row in rows if row.workload == name}
-        gain = found[GAIN, None]
+        by_quantity = {(row.quantity, row.replay): row for row in rows if row.workload == name}
+        gain = by_quantity[GAIN, None]
         if gain.value is None:
             cells.append([name, f"{gain.status.replace('_', ' ')}: {gain.reason}", "", "", "", ""])
             continue
         notes[gain.version] = gain.note
         texts = [
-            *(shown(found[THROUGHPUT, replay], 1, ".1f") for replay in ("own", "ours")),
+            *(shown(by_quantity[THROUGHPUT, replay], 1, ".1f") for replay in ("own", "ours")),
             shown(gain, 1, ".3f"),
-            shown(found[NULL, None], 1, ".3f"),
+            shown(by_quantity[NULL, None], 1, ".3f"),
             f"{gain.verdict}: {gain.why_no_verdict}" if gain.why_no_verdict else str(gain.verdict),
         ]
         cells.append([name, *texts])

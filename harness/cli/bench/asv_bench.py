@@ -49,17 +49,17 @@ def times_s(folder: Path, commit: str) -> dict[str, float | None]:
         Seconds per call by the case's name. None for a case without a time: it failed, is not supported, or was not
         requested.
     """
-    found: dict[str, float | None] = {}
+    by_case: dict[str, float | None] = {}
     for path in (folder / RESULTS).glob(f"*/{commit[:8]}-*.json"):
         stored = json.loads(path.read_text())
         for benchmark, row in stored["results"].items():
             columns = dict(zip(stored["result_columns"], row, strict=False))  # asv omits an empty last one
             cases = list(itertools.product(*columns["params"]))
             for values, time_s in zip(cases, columns["result"] or [None] * len(cases), strict=True):
-                found[f"{benchmark}({', '.join(values)})"] = (
+                by_case[f"{benchmark}({', '.join(values)})"] = (
                     None if time_s is None or isnan(time_s) else time_s
                 )
-    return found
+    return by_case
 
 
 def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str, float]:
@@ -141,7 +141,7 @@ def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[s
     print(f"\nMeasured again, as it looks slower: {', '.join(first)}\n", flush=True)
     chosen = "|".join(map(re.escape, first))
     again = [compared(folder, before, after, chosen) for _ in range(CONFIRMATIONS)]
-    found = {}
+    slower = {}
     for name in first:
         if not all(name in one for one in again):
             raise BrokenRun(f"{name}: no time on {before} when it was measured again")
@@ -150,8 +150,8 @@ def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[s
         each = " ".join(f"{ratio:.2f}" for ratio in ratios)
         print(f"{name}: {mean:.3g} times as long, at least {least:.3g}: {each}", flush=True)
         if least > FACTOR:
-            found[name] = mean
-    return found
+            slower[name] = mean
+    return slower
 
 
 def check_commits(folder: Path, *commits: str) -> None:
@@ -208,12 +208,12 @@ def main(
     check_commits(folder, before, after)
     describe_machine(folder)
     try:
-        found = regressions(folder, before, after, only)
+        slower = regressions(folder, before, after, only)
     except BrokenRun as error:
         typer.echo(error, err=True)
         raise typer.Exit(2) from None
-    for name, ratio in found.items():
+    for name, ratio in slower.items():
         typer.echo(f"slower: {name}: {ratio:.3g} times as long")
-    typer.echo(f"{len(found)} regressions from {before} to {after}, beyond {FACTOR} times and the noise")
-    if found:
+    typer.echo(f"{len(slower)} regressions from {before} to {after}, beyond {FACTOR} times and the noise")
+    if slower:
         raise typer.Exit(1)

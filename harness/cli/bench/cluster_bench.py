@@ -89,13 +89,13 @@ def nodes(number: int) -> Iterator[str]:
         on_loopback(),
         tempfile.TemporaryDirectory(prefix="placerl-ray-", ignore_cleanup_errors=True) as folder,
     ):
-        made = head_alone(folder)
+        cluster = head_alone(folder)
         try:
             for _ in range(number):
-                made.add_node(num_cpus=1, resources={MACHINE: 1})
-            yield made.address
+                cluster.add_node(num_cpus=1, resources={MACHINE: 1})
+            yield cluster.address
         finally:
-            made.shutdown()
+            cluster.shutdown()
 
 
 def waiting(key: str, seconds: float, chain: str = "") -> Cell:
@@ -216,13 +216,13 @@ def same_numbers(pairs: int) -> Sequence[ClusterResult]:
     outcome = statistics.compare(times_s["here"], times_s["there"], times_s["again"])
     if outcome.ratio is None or outcome.null is None:
         raise UserError("command line", "--pairs", pairs, f"at least {statistics.FEWEST_PAIRS}")
-    made = []
+    rows = []
     for quantity, ratio in (("here_over_cluster", outcome.ratio), ("here_over_here", outcome.null)):
         row = _row(
             quantity, [ratio.value], pairs=pairs, verdict=outcome.verdict, why_no_verdict=outcome.reason
         )
-        made.append(replace(row, low=ratio.low, high=ratio.high, samples=()))
-    return made
+        rows.append(replace(row, low=ratio.low, high=ratio.high, samples=()))
+    return rows
 
 
 def _here(store: Store, cell: Cell) -> Sequence[float]:

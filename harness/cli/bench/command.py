@@ -296,5 +296,5 @@ def section(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -
         rows: the text of each cell, row by row.
     """
     cells = tuple(map(tuple, rows))
-    made = TextTable("table", title, tuple(columns), cells, "placerl bench")
-    return [*as_markdown(made).splitlines(), ""]
+    table = TextTable("table", title, tuple(columns), cells, "placerl bench")
+    return [*as_markdown(table).splitlines(), ""]

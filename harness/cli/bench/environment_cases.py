@@ -89,9 +89,9 @@ class NativeState:
         rewards = np.zeros(stepping.count)
         terminated, truncated = np.zeros((2, stepping.count), np.bool_)
         buffers = native.Buffers(env, observations, rewards, terminated, truncated)
-        made = cls(env, observations, rewards, terminated, truncated, buffers)
-        made.reset()
-        return made
+        state = cls(env, observations, rewards, terminated, truncated, buffers)
+        state.reset()
+        return state
 
     def reset(self) -> None:
         """Reset all environments with the same seeds as at the beginning."""
@@ -127,18 +127,18 @@ def check_against_gymnasium(stepping: Stepping, steps: int = 400) -> None:
     """
     assert continuous_cartpole.ID
     state = NativeState.of(Stepping(stepping.id, 2, 1))
-    made = [gymnasium.make(stepping.id, disable_env_checker=True) for _ in range(2)]
-    for seed, env in enumerate(made):
+    environments = [gymnasium.make(stepping.id, disable_env_checker=True) for _ in range(2)]
+    for seed, env in enumerate(environments):
         assert np.array_equal(env.reset(seed=seed)[0], state.observations[seed])
     for actions in state.draw(np.random.default_rng(0), steps // 2):
         state.env.step(actions, state.buffers)
-        for i, env in enumerate(made):
+        for i, env in enumerate(environments):
             observation, reward, terminated, truncated, _ = env.step(actions[i])
             if terminated or truncated:
                 observation, _ = env.reset()
             assert np.array_equal(observation, state.observations[i]), "observations differ from Gymnasium's"
-            found = (state.rewards[i], state.terminated[i], state.truncated[i])
-            assert found == (reward, terminated, truncated), "rewards or ends differ from Gymnasium's"
+            outcome = (state.rewards[i], state.terminated[i], state.truncated[i])
+            assert outcome == (reward, terminated, truncated), "rewards or ends differ from Gymnasium's"
 
 
 def native_case(stepping: Stepping) -> Case[NativeState]:
@@ -237,9 +237,9 @@ def envpool_case(stepping: Stepping) -> Case[Any]:
     def setup() -> Any:
         import envpool
 
-        made = envpool.make(stepping.id, env_type="gymnasium", num_envs=stepping.count, num_threads=1, seed=0)
-        made.reset()
-        return made
+        pool = envpool.make(stepping.id, env_type="gymnasium", num_envs=stepping.count, num_threads=1, seed=0)
+        pool.reset()
+        return pool
 
     def check(pool: Any) -> None:
         actions = inputs(pool, np.random.default_rng(0))[0]
@@ -437,10 +437,10 @@ def repeated_cases(stepping: Stepping, recording: Recording) -> list[Case[Repeat
         )
         # Episodes that began before each step, and what has the addresses.
         begun = np.concatenate([[0], np.cumsum(recording.over.sum(axis=1))])
-        kept = (model, simulations)
+        owners = (model, simulations)
 
         def step(start: int, end: int) -> None:
-            assert kept
+            assert owners
             bare.run(
                 recording.actions[start:end], recording.over[start:end], recording.starts[begun[start] :]
             )

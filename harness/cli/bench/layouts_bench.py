@@ -78,10 +78,14 @@ def table(rows: Sequence[LayoutResult]) -> str:
     for primitive in dict.fromkeys(row.primitive for row in rows):
         mine = [row for row in rows if row.primitive == primitive]
         capacities = list(dict.fromkeys(row.capacity or 0 for row in mine))
-        found = {(row.capacity, row.layout): row for row in mine}
-        layouts = dict.fromkeys(layout for _, layout in found)
-        cells = [[layout, *(shown(found[size, layout], 1e6) for size in capacities)] for layout in layouts]
-        cells.append(["fastest", *(_fastest([found[size, one] for one in layouts]) for size in capacities)])
+        by_layout = {(row.capacity, row.layout): row for row in mine}
+        layouts = dict.fromkeys(layout for _, layout in by_layout)
+        cells = [
+            [layout, *(shown(by_layout[size, layout], 1e6) for size in capacities)] for layout in layouts
+        ]
+        cells.append(
+            ["fastest", *(_fastest([by_layout[size, one] for one in layouts]) for size in capacities)]
+        )
         columns = ("layout", *(f"{capacity:,}" for capacity in capacities))
         lines += section(primitive.removeprefix("sum_tree."), columns, cells)
     failures = {f"- {row.layout}: {row.reason}" for row in rows if row.status == "failed"}
@@ -102,7 +106,7 @@ def ablation(
     Args:
         operation: "sample" or "update".
     """
-    found = measure(
+    timings = measure(
         cases(operation, capacity, batch_size),
         Protocol(rounds=rounds),
         progress=lambda done, total: report(done, total, "rounds"),
@@ -118,7 +122,7 @@ def ablation(
             capacity=capacity,
             layout=timing.name,
         )
-        for timing in found.values()
+        for timing in timings.values()
     ]
 
 

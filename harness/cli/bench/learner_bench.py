@@ -124,7 +124,7 @@ class Result:
         groups: dict[tuple[str, int], dict[str, LearnerResult]] = {}
         for row in rows:
             groups.setdefault((row.configuration, row.cell_threads), {})[row.backend] = row
-        return (cls(by_name[name], found) for (name, _), found in groups.items())
+        return (cls(by_name[name], by_backend) for (name, _), by_backend in groups.items())
 
     @property
     def threads(self) -> int:
@@ -182,17 +182,17 @@ class Result:
             said.append(f"native against itself {null.value:.2f}x [{null.low:.2f}, {null.high:.2f}]")
         return said
 
-    def note(self, found: Limits | None) -> str:
+    def note(self, native_limits: Limits | None) -> str:
         """Return a text that says what the native learner's time is spent on, and how close it is to the peak.
 
         Args:
-            found: the times of the native learner's operations; None if it was not timed.
+            native_limits: the times of the native learner's operations; None if it was not timed.
         """
         native = self.rows.get(NATIVE)
-        if found is None or native is None or native.value is None:
+        if native_limits is None or native is None or native.value is None:
             return "native was not timed"
         peak_gflops = (native.threads or 1) * native.peak_gflops_per_core
-        text = found.note(native.value / self.cell.steps, peak_gflops)
+        text = native_limits.note(native.value / self.cell.steps, peak_gflops)
         best = self.best_pytorch
         if best and (share := self.rows[best].share_of_peak):
             text += f"; the products' arithmetic alone would, at the peak of as many cores, be {1 / share:.2f}x {best}"
@@ -204,7 +204,7 @@ def rows_of(
     threads: int,
     timings: Mapping[str, Timing],
     peaks: Peaks,
-    found: Limits | None,
+    native_limits: Limits | None,
     trained_steps: int = 0,
 ) -> Sequence[LearnerResult]:
     """Return the timings of one configuration as rows of the store (measurements), one per learner.
@@ -215,7 +215,7 @@ def rows_of(
         threads: threads of PyTorch, the native learner and the other systems.
         timings: timing of each learner by its name.
         peaks: peak arithmetic of one core.
-        found: what limits the native learner; None if it was not timed.
+        native_limits: what limits the native learner; None if it was not timed.
         trained_steps: gradient steps that the training took whose state the learners start from; 0: a fresh state.
     """
     rows: dict[str, LearnerResult] = {}
@@ -245,7 +245,7 @@ def rows_of(
         )
     if NATIVE in rows:
         result = Result(cell, rows)
-        rows[NATIVE] = replace(rows[NATIVE], verdicts=result.verdicts(), limits=result.note(found))
+        rows[NATIVE] = replace(rows[NATIVE], verdicts=result.verdicts(), limits=result.note(native_limits))
     return list(rows.values())
 
 
@@ -280,9 +280,9 @@ def run_cell(
     start = train(cell.item, trained_steps, cell.batch_size) if trained_steps else None
     timings = measure(sides(cell, threads, compiled=compiled, start=start), protocol)
     timed = NATIVE in timings and timings[NATIVE].median_s is not None
-    found = limits(cell, threads) if timed else None
+    native_limits = limits(cell, threads) if timed else None
     taken = start.steps if start else 0  # an on-policy training takes those of whole iterations
-    return rows_of(cell, threads, timings, peaks, found, taken)
+    return rows_of(cell, threads, timings, peaks, native_limits, taken)
 
 
 def table(learner_cells: Sequence[LearnerCell], rows: Sequence[LearnerResult]) -> str:
@@ -339,15 +339,15 @@ def _with_trained_state(cells: Sequence[LearnerCell]) -> list[LearnerCell]:
     Raises:
         UserError: none of them can.
     """
-    kept = [cell for cell in cells if not cell.whole_update]
-    if not kept:
+    single_steps = [cell for cell in cells if not cell.whole_update]
+    if not single_steps:
         raise UserError("command line", "--trained", cells[0].name, "cells whose call is one gradient step")
     for one in cells:
         if one.whole_update:
             typer.echo(
                 f"left out: {one.name}: its call is a whole update, which has no trained state", err=True
             )
-    return kept
+    return single_steps
 
 
 def bench(

@@ -144,7 +144,7 @@ def cells_of(workloads: Sequence[StudiedWorkload], budget_s: float, only: str = 
     def measure(workload: StudiedWorkload, size: int, cores: int, report: Report) -> Sequence[StudyResult]:
         return studied(workload, size, cores, budget_s)
 
-    made = [
+    cells = [
         cell(
             f"{SUITE}/{workload.training.name}/{size}/{cores}-core",
             partial(measure, workload, size, cores),
@@ -154,7 +154,7 @@ def cells_of(workloads: Sequence[StudiedWorkload], budget_s: float, only: str = 
         for cores in workload.cores
         for size in workload.batch_sizes
     ]
-    return [one for one in made if only in one.key]
+    return [one for one in cells if only in one.key]
 
 
 def _not_run(rows: Sequence[StudyResult]) -> list[str]:

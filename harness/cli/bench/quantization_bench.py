@@ -123,14 +123,14 @@ def counted(item: Workload, formats: Precision | None, batch_size: int) -> dict[
     """
     if formats is None:
         return {"float32": step_graph(algorithm_of(item), batch_size, "full").multiply_accumulates()}
-    made = make(item, formats, batch_size)
-    assert isinstance(made, FixedPointLearner)
-    assert isinstance(made.fixed, NativeFixedPointExecutable)
-    before = made.fixed.narrow_multiply_accumulates, made.fixed.wide_multiply_accumulates
-    made.step(random_batch(item, batch_size, np.random.default_rng(5)))
+    learner = make(item, formats, batch_size)
+    assert isinstance(learner, FixedPointLearner)
+    assert isinstance(learner.fixed, NativeFixedPointExecutable)
+    before = learner.fixed.narrow_multiply_accumulates, learner.fixed.wide_multiply_accumulates
+    learner.step(random_batch(item, batch_size, np.random.default_rng(5)))
     return {
-        "int16": made.fixed.narrow_multiply_accumulates - before[0],
-        "int32": made.fixed.wide_multiply_accumulates - before[1],
+        "int16": learner.fixed.narrow_multiply_accumulates - before[0],
+        "int32": learner.fixed.wide_multiply_accumulates - before[1],
     }
 
 
@@ -142,11 +142,11 @@ def make(item: Workload, formats: Precision | None, batch_size: int) -> Learner:
     Args:
         formats: the fixed-point formats; None: float32.
     """
-    made = make_learner(item, formats, batch_size, 0)
+    learner = make_learner(item, formats, batch_size, 0)
     rng = np.random.default_rng(1)
     for _ in range(DELAY + 2):
-        made.step(random_batch(item, batch_size, rng))
-    return made
+        learner.step(random_batch(item, batch_size, rng))
+    return learner
 
 
 def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
@@ -160,11 +160,11 @@ def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
         return Case(
             name=name,
             setup=partial(make, item, formats, batch_size),
-            check=lambda made: check_step(
-                item, made, random_batch(item, batch_size, np.random.default_rng(4))
+            check=lambda learner: check_step(
+                item, learner, random_batch(item, batch_size, np.random.default_rng(4))
             ),
-            inputs=lambda made, rng: random_batch(item, batch_size, rng),
-            call=lambda made, batch: made.step(batch),
+            inputs=lambda learner, rng: random_batch(item, batch_size, rng),
+            call=lambda learner, batch: learner.step(batch),
         )
 
     return [*(case(name, formats) for name, formats in FORMATS.items()), case(NULL, None)]
@@ -213,10 +213,10 @@ def profile(item: Workload, formats: Precision | None, batch_size: int) -> dict[
     Returns:
         Seconds per gradient step by kind of operation.
     """
-    made = make(item, formats, batch_size)
-    assert isinstance(made, FixedPointLearner)
+    learner = make(item, formats, batch_size)
+    assert isinstance(learner, FixedPointLearner)
     total: Counter[str] = Counter()
-    for node, seconds in made.fixed.profile("full", PROFILE_STEPS):
+    for node, seconds in learner.fixed.profile("full", PROFILE_STEPS):
         total[node.kind] += seconds  # type: ignore[assignment]
     return dict(total)
 
@@ -232,8 +232,8 @@ def compared(rows: Sequence[FormatResult], side: str) -> Comparison:
         The ratio of the times with its interval, and the verdict. Float32 was timed twice; the difference of its two
         timings shows the noise.
     """
-    found = {(row.side, row.null): row for row in rows}
-    return statistics.compare(*paired(found[FLOAT, False], found[side, False], found[FLOAT, True]))
+    by_side = {(row.side, row.null): row for row in rows}
+    return statistics.compare(*paired(by_side[FLOAT, False], by_side[side, False], by_side[FLOAT, True]))
 
 
 def table(rows: Sequence[FormatResult]) -> str:

@@ -70,7 +70,7 @@ def measure(
     for done, row in enumerate(rows):
         report(done, steps, f"filling {row.name}")
         row.fill(capacity)
-    found: list[TreeResult] = []
+    results: list[TreeResult] = []
     for done, (operation, batch_size) in enumerate(cells, len(rows)):
         report(done, steps, f"{operation} {batch_size}")
         protocol = Protocol(
@@ -84,14 +84,14 @@ def measure(
         cases = [tree_rows.case(row, operation, batch_size, rng) for row in rows if not row.failure]
         timings = protocol_of_cases.measure(cases, protocol, narrow=within_limit)
         timed = [_row(operation, batch_size, capacity, row, timings.get(row.name)) for row in rows]
-        found += [*timed, *judged(timed)]
-    return found
+        results += [*timed, *judged(timed)]
+    return results
 
 
 def _row(operation: str, batch_size: int, capacity: int, tree: TreeRow, timing: Timing | None) -> TreeResult:
     """Return the row of one tree; one that failed, or was not run, has the reason."""
     why = tree.failure
-    made = (timing or Timing(tree.name, "failed", why)).measurement(
+    result = (timing or Timing(tree.name, "failed", why)).measurement(
         TreeResult,
         suite=NAME,
         primitive=f"sum_tree.{operation}",
@@ -105,8 +105,8 @@ def _row(operation: str, batch_size: int, capacity: int, tree: TreeRow, timing: 
         note=tree.note,
     )
     if not why:
-        return made
-    return replace(made, status="not_run" if why.startswith("not run") else "failed", reason=why)
+        return result
+    return replace(result, status="not_run" if why.startswith("not run") else "failed", reason=why)
 
 
 def bench(

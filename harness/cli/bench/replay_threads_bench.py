@@ -63,43 +63,43 @@ def table(rows: Sequence[ClaimRow]) -> str:
         "",
     ]
     for batch_size in dict.fromkeys(row.batch_size for row in rows):
-        found = cells(rows, batch_size or 0)
-        threads = list(dict.fromkeys(count for _, count, _ in found))
+        by_side = cells(rows, batch_size or 0)
+        threads = list(dict.fromkeys(count for _, count, _ in by_side))
         texts = [
-            *([name, *(_rate(found, name, count, threads[0]) for count in threads)] for name in SHARINGS),
+            *([name, *(_rate(by_side, name, count, threads[0]) for count in threads)] for name in SHARINGS),
             *(
-                [f"two locks over {other}", *(_gain(found, other, count) for count in threads)]
+                [f"two locks over {other}", *(_gain(by_side, other, count) for count in threads)]
                 for other in (ONE_LOCK, BINARY, OWNER)
             ),
-            ["A/A null", *(_null(found, count) for count in threads)],
+            ["A/A null", *(_null(by_side, count) for count in threads)],
         ]
         lines += section(f"B={batch_size}", ("side", *(f"{count} threads" for count in threads)), texts)
     return "\n".join(lines)
 
 
-def _rate(found: Cells, sharing: str, threads: int, fewest: int) -> str:
-    row, alone = found[sharing, threads, False], found[sharing, fewest, False]
+def _rate(by_side: Cells, sharing: str, threads: int, fewest: int) -> str:
+    row, alone = by_side[sharing, threads, False], by_side[sharing, fewest, False]
     rate = 1 / lower_quartile(row.samples)
     noisy = "~" if row.status == "too_noisy" else ""
     scaling = statistics.paired_ratio(alone.samples, row.samples)
     return f"{noisy}{rate:,.0f} ({scaling.value:.2f}x [{scaling.low:.2f}, {scaling.high:.2f}])"
 
 
-def _compared(found: Cells, other: str, threads: int) -> Comparison:
-    ours, null = found[TWO_LOCKS, threads, False], found[TWO_LOCKS, threads, True]
-    return statistics.compare(ours.samples, found[other, threads, False].samples, null.samples)
+def _compared(by_side: Cells, other: str, threads: int) -> Comparison:
+    ours, null = by_side[TWO_LOCKS, threads, False], by_side[TWO_LOCKS, threads, True]
+    return statistics.compare(ours.samples, by_side[other, threads, False].samples, null.samples)
 
 
-def _gain(found: Cells, other: str, threads: int) -> str:
-    outcome = _compared(found, other, threads)
+def _gain(by_side: Cells, other: str, threads: int) -> str:
+    outcome = _compared(by_side, other, threads)
     if outcome.ratio is None:
         return outcome.reason
     times = outcome.ratio
     return f"{1 / times.value:.2f}x [{1 / times.high:.2f}, {1 / times.low:.2f}] ({outcome.verdict})"
 
 
-def _null(found: Cells, threads: int) -> str:
-    null = _compared(found, ONE_LOCK, threads).null
+def _null(by_side: Cells, threads: int) -> str:
+    null = _compared(by_side, ONE_LOCK, threads).null
     return "too few rounds" if null is None else f"{null.value:.3f} [{null.low:.3f}, {null.high:.3f}]"
 
 

@@ -64,7 +64,7 @@ class Study:
 
         `at_least_first` of a row says whether the mapping learns as much as the first mapping (`at_least`).
         """
-        made: list[LearningResult] = []
+        summaries: list[LearningResult] = []
         for mapping in self.mappings:
             mine = [
                 row
@@ -73,11 +73,11 @@ class Study:
                 and (row.workload, row.device) == (self.task.workload, str(mapping))
             ]
             row = _under(mapping, learning.summary(self.task.workload, learning.OWN_SETTINGS, mine))
-            within = at_least(row, made[0]) if made else None
+            within = at_least(row, summaries[0]) if summaries else None
             size = self.task.batch_size or workloads.load(self.task.workload).training.batch_size
             steps = self.task.gradient_steps
-            made.append(replace(row, batch_size=size, gradient_steps=steps, at_least_first=within))
-        return made
+            summaries.append(replace(row, batch_size=size, gradient_steps=steps, at_least_first=within))
+        return summaries
 
     def _key(self, mapping: Mapping, seed: int) -> str:
         task = self.task

@@ -75,19 +75,19 @@ def simulate(
     rows: list[ScaleResult] = []
     total = len(nodes) * (1 + len(shards) * len(BROADCASTS))
 
-    def add(found: Simulated, **which: Any) -> None:
-        report(len(rows), total * 5, f"{found.nodes} nodes")
-        for name, value in found.rates_per_s.items():
-            rows.append(_row(f"{name}_per_s", value, service, nodes=found.nodes, **which))
-        for part, share in found.busy.items():
-            rows.append(_row(f"{part}_busy", share, service, nodes=found.nodes, **which))
+    def add(simulated: Simulated, **which: Any) -> None:
+        report(len(rows), total * 5, f"{simulated.nodes} nodes")
+        for name, value in simulated.rates_per_s.items():
+            rows.append(_row(f"{name}_per_s", value, service, nodes=simulated.nodes, **which))
+        for part, share in simulated.busy.items():
+            rows.append(_row(f"{part}_busy", share, service, nodes=simulated.nodes, **which))
 
     for number in nodes:
         add(simulate_cells(service, number), use="cells")
         for parts in shards:
             for broadcast, tree in BROADCASTS.items():
-                found = simulate_training(service, number, parts, tree=tree)
-                add(found, use="training", shards=parts, broadcast=broadcast)
+                simulated = simulate_training(service, number, parts, tree=tree)
+                add(simulated, use="training", shards=parts, broadcast=broadcast)
     for parts in shards:
         for part, limit in saturation(service, parts).items():
             modelled = _row("saturating_nodes", limit, service, Provenance.MODELLED, part=part, shards=parts)
@@ -191,9 +191,9 @@ def plot(rows: Sequence[ScaleResult], folder: Path) -> None:
     for number, row in enumerate(row for row in limits if row.part == "shards"):
         parts = row.shards
         for broadcast, style in (("direct", "o-"), ("tree", "s:")):
-            found = _of(rows, "environment_steps_per_s", use="training", shards=parts, broadcast=broadcast)
+            rates = _of(rows, "environment_steps_per_s", use="training", shards=parts, broadcast=broadcast)
             label = f"{parts} shards, weights {broadcast} (simulated)"
-            right.loglog(list(found), list(found.values()), style, color=f"C{number}", label=label)
+            right.loglog(list(rates), list(rates.values()), style, color=f"C{number}", label=label)
     link = next(row for row in limits if row.part == "link")
     right.axvline(link.value or 0, linestyle="--", color="grey", label="link saturates (modelled)")
     right.set(xlabel="actors", ylabel="environment steps / s", title="Training: shards and broadcast")

@@ -107,13 +107,13 @@ def _steps_a_stretch(training: Training, steps: int) -> tuple[int, float]:
     )
 
 
-def verdicts(found: Sequence[Reading]) -> dict[str, str]:
+def verdicts(series: Sequence[Reading]) -> dict[str, str]:
     """Return what changed for the worse from the first to the last quarter of the readings.
 
     Memory, open files and threads must not grow, and the throughput must not fall.
 
     Args:
-        found: the readings, in order.
+        series: the readings, in order.
 
     Returns:
         A text for each quantity that got worse, such as the memory, that says how it changed; empty if none did.
@@ -121,10 +121,10 @@ def verdicts(found: Sequence[Reading]) -> dict[str, str]:
     Raises:
         ValueError: there are too few readings to compare.
     """
-    quarter = len(found) // 4
+    quarter = len(series) // 4
     if quarter < FEWEST_SAMPLES:
-        raise ValueError(f"readings: found {len(found)}; allowed: {4 * FEWEST_SAMPLES} or more")
-    first, last = found[:quarter], found[-quarter:]
+        raise ValueError(f"readings: found {len(series)}; allowed: {4 * FEWEST_SAMPLES} or more")
+    first, last = series[:quarter], series[-quarter:]
     said = {}
     before, after = (float(np.median([r.resident_bytes for r in part])) for part in (first, last))
     if after > before * (1 + GROWTH):
@@ -140,17 +140,17 @@ def verdicts(found: Sequence[Reading]) -> dict[str, str]:
     return said
 
 
-def rows_of(fusion: Fusion, found: Sequence[Reading]) -> Sequence[SoakResult]:
+def rows_of(fusion: Fusion, series: Sequence[Reading]) -> Sequence[SoakResult]:
     """Return the readings as rows of suite "soak", one per quantity.
 
     Args:
         fusion: which parts of a training step ran as one call.
-        found: the readings, in order. `not_flat` of each row holds what `verdicts` returns for them.
+        series: the readings, in order. `not_flat` of each row holds what `verdicts` returns for them.
     """
-    said, made = verdicts(found), []
+    said, rows = verdicts(series), []
     for quantity in (field.name for field in fields(Reading)):
-        samples = tuple(float(asdict(reading)[quantity]) for reading in found)
-        made.append(
+        samples = tuple(float(asdict(reading)[quantity]) for reading in series)
+        rows.append(
             SoakResult(
                 suite=SOAK,
                 workload=WORKLOAD,
@@ -165,7 +165,7 @@ def rows_of(fusion: Fusion, found: Sequence[Reading]) -> Sequence[SoakResult]:
                 timed=HowTimed(conditions=conditions()),
             )
         )
-    return made
+    return rows
 
 
 def soak(fusion: Fusion, seconds: float, report: Report) -> Sequence[SoakResult]:

@@ -322,8 +322,8 @@ def lines(rows: Sequence[Result], batch_size: int) -> list[list[str]]:
         batch_size: samples of a gradient step.
     """
     baselines = list(dict.fromkeys(str(row.baseline) for row in rows))
-    made = [_side(OURS, rows, (name, "ours"), batch_size) for name in baselines]
-    table = [next((line for line in made if line[1]), [OURS, *[""] * (len(_COLUMNS) - 1)])]
+    sides = [_side(OURS, rows, (name, "ours"), batch_size) for name in baselines]
+    table = [next((line for line in sides if line[1]), [OURS, *[""] * (len(_COLUMNS) - 1)])]
     for name in baselines:
         line = _side(_shown_name(name), rows, (name, "theirs"), batch_size)
         ratio = _find(rows, name, "throughput_ratio")

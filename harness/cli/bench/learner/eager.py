@@ -47,10 +47,10 @@ def module(network: networks.Network, parameters: networks.Parameters) -> nn.Seq
         layers.pop()
         if network.output_activation != "none":
             layers.append(_ACTIVATIONS[network.output_activation]())
-    trained: list[Any] = [made for made in layers if isinstance(made, nn.Conv2d | nn.Linear)]
-    for index, made in enumerate(trained):
-        made.weight.data.copy_(parameters[f"{index}.weight"])
-        made.bias.data.copy_(parameters[f"{index}.bias"])
+    trained: list[Any] = [affine for affine in layers if isinstance(affine, nn.Conv2d | nn.Linear)]
+    for index, affine in enumerate(trained):
+        affine.weight.data.copy_(parameters[f"{index}.weight"])
+        affine.bias.data.copy_(parameters[f"{index}.bias"])
     return nn.Sequential(*layers)
 
 

@@ -58,15 +58,15 @@ def limits(cell: LearnerCell, threads: int = 1) -> Limits:
     """Profile the native learner, with a number of threads, on a configuration of the learner benchmark."""
     item = cell.item
     algorithm = algorithm_of(item)
-    made: Any = learner.create(algorithm, batch_size=cell.batch_size, backend="native", threads=threads)
+    native: Any = learner.create(algorithm, batch_size=cell.batch_size, backend="native", threads=threads)
     batch = random_batch(item, cell.batch_size, np.random.default_rng(0))
     turns = Counter(algorithm.variant(step) for step in range(PERIOD))
     parts: dict[str, float] = defaultdict(float)
     calls = 0.0
     for variant, count in turns.items():
-        made.step(batch, variant=variant)
-        (once,) = [sum(seconds for _, seconds in made.executable.profile(variant, 1))]
-        for node, seconds in made.executable.profile(variant, max(3, int(PROFILED_S / once))):
+        native.step(batch, variant=variant)
+        (once,) = [sum(seconds for _, seconds in native.executable.profile(variant, 1))]
+        for node, seconds in native.executable.profile(variant, max(3, int(PROFILED_S / once))):
             parts[KINDS.get(node.kind, "picks")] += seconds * count / PERIOD
             calls += count / PERIOD
     products_s = parts[KINDS["matmul"]]

@@ -95,11 +95,11 @@ def sides(
 
 
 def _flushed(call: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def flushed(made: Any, given: Any) -> Any:
+    def flushed(side: Any, given: Any) -> Any:
         if not torch.set_flush_denormal(True):
             raise RuntimeError("PyTorch cannot flush subnormal numbers on this processor")
         try:
-            return call(made, given)
+            return call(side, given)
         finally:
             torch.set_flush_denormal(False)
 
@@ -113,28 +113,28 @@ def _own_case(
         size = cell.batch_size
         return random_batch(cell.item, size, rng) if start is None else start.batch(size, rng)
 
-    def check(made: learner.Learner) -> None:
-        check_step(cell.item, made, batch(np.random.default_rng(4)))
+    def check(side: learner.Learner) -> None:
+        check_step(cell.item, side, batch(np.random.default_rng(4)))
 
     case = _case(name, cell, make, check)
     if start is None:
         return case
 
     def trained() -> learner.Learner:
-        made = make()
-        made.load_state_dict(start.state)
-        return made
+        side = make()
+        side.load_state_dict(start.state)
+        return side
 
-    return replace(case, setup=trained, inputs=lambda made, rng: batch(rng))
+    return replace(case, setup=trained, inputs=lambda side, rng: batch(rng))
 
 
 def _eager_case(cell: LearnerCell) -> Case[Any]:
     item, size = cell.item, cell.batch_size
 
-    def check(made: _Steps) -> None:
+    def check(side: _Steps) -> None:
         batch = random_batch(item, size, np.random.default_rng(4))
         reference = learner.create(algorithm_of(item), batch_size=size)
-        expect_td_errors(made.step(batch), expected_td_errors(item, reference, batch))
+        expect_td_errors(side.step(batch), expected_td_errors(item, reference, batch))
 
     return _case("eager", cell, lambda: EAGER[item.algorithm.name](item, size), check)
 
@@ -146,21 +146,21 @@ def _case(name: str, cell: LearnerCell, make: Callable[[], Any], check: Callable
             name=name,
             setup=make,
             check=check,
-            inputs=lambda made, rng: random_batch(item, cell.batch_size, rng),
-            call=lambda made, batch: made.step(batch),
+            inputs=lambda side, rng: random_batch(item, cell.batch_size, rng),
+            call=lambda side, batch: side.step(batch),
         )
     algorithm = algorithm_of(item)
     assert isinstance(algorithm, PPO)
 
-    def update(made: _Steps, given: tuple[Batch, np.random.Generator]) -> None:
+    def update(side: _Steps, given: tuple[Batch, np.random.Generator]) -> None:
         for batch in algorithm.minibatches(given[0], cell.batch_size, given[1]):
-            made.step(batch)
+            side.step(batch)
 
     return Case(
         name=name,
         setup=make,
         check=check,
-        inputs=lambda made, rng: (random_batch(item, cell.samples, rng), rng),
+        inputs=lambda side, rng: (random_batch(item, cell.samples, rng), rng),
         call=update,
     )
 

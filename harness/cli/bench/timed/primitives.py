@@ -47,8 +47,8 @@ def cases(name: str) -> dict[str, PrimitiveCase]:
         name: one of `WORKLOADS`, such as "hopper-ddpg/256".
     """
     workload_name, batch_size = name.split("/")
-    made = all_cases(workloads.load(workload_name), int(batch_size))
-    return {item.case.name: item for item in made}  # for a case in parts, the whole case
+    every = all_cases(workloads.load(workload_name), int(batch_size))
+    return {item.case.name: item for item in every}  # for a case in parts, the whole case
 
 
 @cache
