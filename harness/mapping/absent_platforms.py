@@ -99,9 +99,9 @@ def times(workload: Workload, batch_size: int, platform: PlatformFile) -> list[P
     """
     if platform.name == pearl24_authors.PLATFORM:
         pearl24_authors.check(workload, batch_size)
-        found = [(entry, "PRL's authors, SysConfig/PT.csv") for entry in pearl24_authors.entries()]
+        entries = [(entry, "PRL's authors, SysConfig/PT.csv") for entry in pearl24_authors.entries()]
     else:
-        found = [(made.entry, made.formula) for made in modelled(workload, batch_size, platform)]
+        entries = [(piece.entry, piece.formula) for piece in modelled(workload, batch_size, platform)]
     return [
         PieceTime(
             suite=Suite.ABSENT_PLATFORM,
@@ -117,7 +117,7 @@ def times(workload: Workload, batch_size: int, platform: PlatformFile) -> list[P
             platform=platform.name,
             formula=formula,
         )
-        for entry, formula in found
+        for entry, formula in entries
     ]
 
 
@@ -190,8 +190,8 @@ def map_table_5(workload: str = "", batch_size: int | None = None) -> Iterator[M
         if row != OPTIMAL or (workload and name != workload) or (batch_size and size != batch_size):
             continue
         table, problem = _on_maps_platform(name, size, platform)
-        found = MapTpds23().choose(table, problem, platform)
-        ours, terms_s = letters(found.mapping), found.terms_s
+        prediction = MapTpds23().choose(table, problem, platform)
+        ours, terms_s = letters(prediction.mapping), prediction.terms_s
         why = _difference(table, problem, printed, ours)
         banks, explored = _with_explored_banks(name, size, platform)
         again = MapTpds23().choose(*_on_maps_platform(name, size, explored), explored)
@@ -215,8 +215,8 @@ def _with_explored_banks(name: str, size: int, platform: PlatformFile) -> tuple[
     board = catalogue.device(fpga.learner_pipeline)
     banks = replay_design(size, load_workload(name).replay.capacity, _FANOUT, board).banks
     stated = fpga.tree_pipelines.model_copy(update={"value": float(banks)})
-    made = fpga.model_copy(update={"tree_pipelines": stated})
-    devices = tuple(made if device.key == fpga.key else device for device in platform.device)
+    banked = fpga.model_copy(update={"tree_pipelines": stated})
+    devices = tuple(banked if device.key == fpga.key else device for device in platform.device)
     return banks, platform.model_copy(update={"device": devices})
 
 
@@ -283,7 +283,7 @@ def _on_maps_platform(name: str, size: int, platform: PlatformFile) -> tuple[Per
     item = load_workload(name)
     item = override(item, "replay.fanout", _FANOUT, "MAP VII-A")
     item = override(item, "training.actors", _ACTORS, "MAP VII-A")
-    table = PerformanceTable(made.entry for made in modelled(item, size, platform))
+    table = PerformanceTable(piece.entry for piece in modelled(item, size, platform))
     return table, problem_of(item, size)
 
 

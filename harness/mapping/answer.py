@@ -85,8 +85,8 @@ def answer(rows: Sequence[StoredRate], elsewhere: Iterable[StoredRate] = ()) -> 
 
 
 def _chosen(rows: Iterable[StoredRate]) -> StoredRate | None:
-    found = [row for row in rows if row.value and row.chosen]
-    return next((row for row in found if row.strategy == ANSWERING), found[0] if found else None)
+    chosen = [row for row in rows if row.value and row.chosen]
+    return next((row for row in chosen if row.strategy == ANSWERING), chosen[0] if chosen else None)
 
 
 def _runner_up(chosen: StoredRate, rows: Iterable[StoredRate]) -> StoredRate | None:

@@ -29,16 +29,16 @@ _DEVICES = {
 
 def entries() -> list[Entry]:
     """Return the authors' times in seconds per call, as table entries of provenance `published`."""
-    found = []
+    times = []
     with TIMES.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             learner, rmm = _DEVICES[row["row"]]
             time_s = float(row["value"]) * 1e-3
             target = learner if row["column"].startswith("learner.") else rmm
-            found.append(
+            times.append(
                 Entry(row["column"], target, BATCH_SIZE, time_s, time_s, time_s, Provenance.PUBLISHED)
             )
-    return found
+    return times
 
 
 def table() -> PerformanceTable:

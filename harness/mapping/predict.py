@@ -44,8 +44,8 @@ def used_times(rows: Iterable[Any]) -> dict[tuple[str, str], Any]:
             left out.
     """
     timed = [row for row in rows if row.quantity == "time_per_call" and row.value is not None]
-    found = {(row.primitive, row.target or ""): row for row in timed}
-    return found | {(_DESIGN.sub("", row.primitive), row.target): row for row in timed if row.mapped}
+    by_piece = {(row.primitive, row.target or ""): row for row in timed}
+    return by_piece | {(_DESIGN.sub("", row.primitive), row.target): row for row in timed if row.mapped}
 
 
 def table_from(
@@ -140,13 +140,13 @@ def with_slow_links(
         return rows
     slowed = measurements(workload, batch_size, profile, slow, strategies, problem)
     others = {(row.strategy, row.mapping): row for row in slowed}
-    found = []
+    with_slow = []
     for row in rows:
         other = others.get((row.strategy, row.mapping))
         if row.value is not None and other is not None:
             row = replace(row, slow_link_us=latency.value, slow_gps=other.value, slow_chosen=other.chosen)
-        found.append(row)
-    return found
+        with_slow.append(row)
+    return with_slow
 
 
 def _predictions(

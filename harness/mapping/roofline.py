@@ -152,13 +152,13 @@ class _Roofline:
         self._platform, self._device, self._batch_size = platform, device, batch_size
 
     def _number(self, field: str) -> SourcedNumber:
-        found: SourcedNumber | None = getattr(self._device, field)
-        if found is None:
+        number: SourcedNumber | None = getattr(self._device, field)
+        if number is None:
             where = f"device {self._device.key!r}.{field}"
             raise UserError(
                 self._platform, where, "nothing", "a number with its source, which a roofline needs"
             )
-        return found
+        return number
 
     def learner(self, target: Target, work: CountedWork) -> Modelled:
         peak, kind = self._number("peak_tops"), self._device.peak_type
@@ -171,10 +171,11 @@ class _Roofline:
                 terms[f"{work.operations} {said} x {_said(cost, 'us')}"] = work.operations * cost.value * 1e-6
         return self._longest("learner.step", target, terms)
 
-    def pipeline(self, target: Target, made: PipelineCycles) -> Modelled:
+    def pipeline(self, target: Target, pipeline: PipelineCycles) -> Modelled:
         clock = self._number("clock_mhz")
-        said = f"{made.cycles:,} cycles, DP = {made.pipelines}, PI = {made.samples} (MAP VI-A2) / {_said(clock, 'MHz')}"
-        return self._longest("learner.step", target, {said: made.cycles / (clock.value * 1e6)})
+        said = f"{pipeline.cycles:,} cycles, DP = {pipeline.pipelines}, PI = {pipeline.samples} (MAP VI-A2)"
+        said += f" / {_said(clock, 'MHz')}"
+        return self._longest("learner.step", target, {said: pipeline.cycles / (clock.value * 1e6)})
 
     def _learner_traffic_bytes(self, work: CountedWork) -> int:
         """Return the traffic of a step; an FPGA keeps a state that fits in its weight buffers on the chip (MAP

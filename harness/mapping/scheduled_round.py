@@ -55,17 +55,19 @@ class ScheduledRound:
 
 
 @lru_cache(maxsize=4096)
-def _period_s(made: ScheduledRound) -> float:
+def _period_s(scheduled: ScheduledRound) -> float:
     """Return `ScheduledRound.period_s`. Strategies predict the same mappings again for every choice."""
     terms = ("act", "insert", "sample", "gather", "write", "update", "publish")
-    clock = GivenTime({"learner": made.learn} | {term: getattr(made, term) for term in terms})
-    shape = Shape(gradient_steps=made.gradient_steps, overlapped=made.overlapped, ahead=made.ahead)
+    clock = GivenTime({"learner": scheduled.learn} | {term: getattr(scheduled, term) for term in terms})
+    shape = Shape(
+        gradient_steps=scheduled.gradient_steps, overlapped=scheduled.overlapped, ahead=scheduled.ahead
+    )
     loop = TrainingLoop(clock, Nothing().units, shape, Traffic(storage_apart=True))
     ends_s = []
     # The batches sampled ahead are there before the first round; what waits behind them shows later.
-    settled = _SETTLED + -(-made.ahead // made.gradient_steps)
+    settled = _SETTLED + -(-scheduled.ahead // scheduled.gradient_steps)
     for _ in range(settled + _COUNTED):
         loop.round()
-        clock.wait(clock.now_s() + made.host_s)
+        clock.wait(clock.now_s() + scheduled.host_s)
         ends_s.append(clock.now_s())
     return (ends_s[-1] - ends_s[settled - 1]) / _COUNTED

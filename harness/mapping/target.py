@@ -45,17 +45,17 @@ class Target:
             ValueError: the text has another form.
             UserError: there is no such precision.
         """
-        found = _TARGET.fullmatch(text)
-        if found is None:
+        match = _TARGET.fullmatch(text)
+        if match is None:
             raise ValueError(
                 f"target: found {text!r}; allowed: BACKEND[PRECISION]:DEVICE, the last two optional"
             )
-        precision = FLOAT_32 if found["precision"] is None else found["precision"]
+        precision = FLOAT_32 if match["precision"] is None else match["precision"]
         if precision not in PRECISIONS:
             raise UserError(
                 "command line", f"precision of {text}", precision or "nothing", ", ".join(PRECISIONS)
             )
-        return cls(found["backend"], found["location"] or "", precision)
+        return cls(match["backend"], match["location"] or "", precision)
 
     @property
     def in_floats(self) -> "Target":

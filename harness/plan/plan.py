@@ -33,7 +33,7 @@ from placerl.harness.store.crash_marker import MAX_CRASHES, crash_marker
 from placerl.harness.store.peak_memory import CellPeak
 from placerl.harness.store.rows import PieceTime, PredictedRate
 from placerl.harness.store.store import Run
-from placerl.harness.validate import plan as validate
+from placerl.harness.validate.plan import cells as validation_cells
 from placerl.harness.workloads import Workload
 from placerl.primitives.fpga.cycles import timed_block
 
@@ -323,7 +323,7 @@ def plan(tier: Tier) -> list[Cell]:
         ]
     cells += papers.cells(tier)
     if tier.validate_s:
-        cells += validate.cells(tier.name, tier.validate_s, only=tier.validated)
+        cells += validation_cells(tier.name, tier.validate_s, only=tier.validated)
     return cells
 
 

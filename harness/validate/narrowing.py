@@ -69,12 +69,12 @@ class Race:
         leader = self._elimination.leader(rates)
         if leader is None:
             return {}
-        found = {leader: max(0, FEWEST_SAMPLES - len(rates[leader]))}
+        lacking = {leader: max(0, FEWEST_SAMPLES - len(rates[leader]))}
         for name in self.chosen:
             lacks = max(0, FEWEST_SAMPLES - log_ratios(rates[leader], rates.get(name, {})).size)
             if name in rates and (lacks or name in self._elimination.left):
-                found[name] = max(lacks, found.get(name, 0))
-        return found
+                lacking[name] = max(lacks, lacking.get(name, 0))
+        return lacking
 
     def behind(self, rates: Rates) -> dict[str, float]:
         """Return by what factor the fastest case beats each one that may still be the fastest."""
@@ -101,7 +101,7 @@ def races(
         platforms: the sets of devices, and whether the simulated FPGA is one of them.
     """
     mappings = dict.fromkeys(mapping for mapping, _ in trainings)
-    found = []
+    every_race = []
     for loop in dict.fromkeys(strategy.loop for strategy in strategies):
         for platform, simulated in platforms:
             names = {
@@ -111,8 +111,8 @@ def races(
                 if (mapping, ran) in trainings and (simulated or FPGA not in (mapping.learner, mapping.rmm))
             }
             if names:
-                found.append(Race(loop, platform, simulated, names))
-    return found
+                every_race.append(Race(loop, platform, simulated, names))
+    return every_race
 
 
 def dropped(run: Iterable[Race]) -> Dropped:

@@ -60,10 +60,20 @@ from placerl.harness.runtime.loops import fusions
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import ComparisonResult, MachinePeak, PieceTime, PredictedRate
 from placerl.harness.store.store import Run as StoredRun
-from placerl.harness.validate import rows as made
 from placerl.harness.validate.narrowing import Narrowing, dropped, races, slower_among
 from placerl.harness.validate.regret import regrets
-from placerl.harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, BaselineRates, Profile
+from placerl.harness.validate.rows import (
+    HERE,
+    SUITE,
+    WITH_SIMULATED,
+    Achieved,
+    BaselineRates,
+    Profile,
+    achieved,
+    beside,
+    overheads,
+    portabilities,
+)
 from placerl.harness.workloads import Workload
 from placerl.primitives.quantization.precision import FLOAT_32
 
@@ -205,14 +215,14 @@ def mappings(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
     Args:
         precisions: numeric precisions of the learners in addition to float32, such as "bfloat16".
     """
-    found = [mapping for mapping in _of_this_machine(item, precisions) if _can_run(item, mapping)]
+    of_machine = [mapping for mapping in _of_this_machine(item, precisions) if _can_run(item, mapping)]
     if item.algorithm.name == "ppo" or not item.replay.prioritized or fpga_unavailable_reason():
-        return found
-    learners = list(dict.fromkeys(mapping.learner for mapping in found))
-    rmms = list(dict.fromkeys(mapping.rmm for mapping in found))
+        return of_machine
+    learners = list(dict.fromkeys(mapping.learner for mapping in of_machine))
+    rmms = list(dict.fromkeys(mapping.rmm for mapping in of_machine))
     pairs = [(FPGA, rmm) for rmm in rmms] + [(learner, FPGA) for learner in (*learners, FPGA)]
-    places = [CPU, FPGA, *dict.fromkeys(mapping.storage for mapping in found if mapping.storage != CPU)]
-    return found + [
+    places = [CPU, FPGA, *dict.fromkeys(mapping.storage for mapping in of_machine if mapping.storage != CPU)]
+    return of_machine + [
         Placement(*pair, storage)
         for pair in pairs
         for storage in places
@@ -235,10 +245,10 @@ def _of_this_machine(item: Workload, precisions: Sequence[str] = ()) -> list[Pla
     on_policy = item.algorithm.name == "ppo"
     rmms = [NATIVE] if on_policy else [rmm for rmm in managers(item) if rmm.backend not in COMPARED_ONLY]
     learners = learner_targets((FLOAT_32, *precisions))
-    found = [Placement(learner, rmm, CPU) for learner in learners for rmm in rmms]
+    on_host = [Placement(learner, rmm, CPU) for learner in learners for rmm in rmms]
     if on_policy:
-        return found
-    return found + [
+        return on_host
+    return on_host + [
         Placement(learner, rmm, storage)
         for storage in storing_devices()
         for learner in learners
@@ -346,7 +356,7 @@ def validate(
     fields = {"workload": item.name, "batch_size": batch_size}
     slower = dropped(run_races)
     ran = {
-        (str(mapping), loop): made.achieved(
+        (str(mapping), loop): achieved(
             fields,
             mapping,
             loop,
@@ -369,8 +379,8 @@ def validate(
         *(one.row for one in ran.values()),
         *predicted,
         *regrets(predicted, ran, slower),
-        *made.overheads(predicted, ran, overlapped, table, problem, platform),
-        *made.portabilities(
+        *overheads(predicted, ran, overlapped, table, problem, platform),
+        *portabilities(
             fields, in_turn, baselines or {}, item.algorithm.name, slower, unsupported(item, precisions)
         ),
     ]
@@ -409,8 +419,8 @@ def rounds_of(
 
     A training in the same round ran at the same speed.
     """
-    found = (one.timing(timings) for one in pieces)
-    return [dict(zip(timing.clock_rounds, timing.clock_s, strict=True)) for timing in found]
+    timed = (one.timing(timings) for one in pieces)
+    return [dict(zip(timing.clock_rounds, timing.clock_s, strict=True)) for timing in timed]
 
 
 def _board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[PieceTime | MachinePeak]:
@@ -476,10 +486,10 @@ def _predictions(
             slow[row.strategy, row.mapping] = {name: getattr(row, name) for name in predict.WITH_SLOW_LINKS}
         known = {(row.strategy, row.mapping) for row in rows}
         rows += [row for row in more if (row.strategy, row.mapping) not in known]
-    found = []
+    predictions = []
     for row in rows:
         chosen = among.get((row.strategy, row.mapping), [])
         links = slow.get((row.strategy, row.mapping), {})
         row = replace(row, chosen=HERE in chosen, chosen_among=chosen, **links)
-        found.append(made.beside(row, VALIDATED[row.strategy], ran, table, problem, platform))
-    return found
+        predictions.append(beside(row, VALIDATED[row.strategy], ran, table, problem, platform))
+    return predictions

@@ -51,7 +51,7 @@ def over_platforms(frame: pd.DataFrame) -> list[PlatformPortability]:
     rows = rows[(rows["suite"] == Suite.VALIDATION) & (rows["quantity"] == "gradient_steps_per_s")]
     # An untrusted store may hold rates below 0.
     rows = rows[(rows["provenance"] == str(Provenance.MEASURED)) & ~(rows["value"] < 0)]
-    found = []
+    portabilities = []
     for _, cell in rows.groupby(["workload", "batch_size"]):
         ranked = cell.assign(missing=cell["value"].isna(), dropped=list(map(_dropped, records(cell))))
         tried = ranked.sort_values(["missing", "dropped", "value"], ascending=[True, True, False])
@@ -61,7 +61,7 @@ def over_platforms(frame: pd.DataFrame) -> list[PlatformPortability]:
             continue
         eps = [None if pd.isna(row.value) else experiences(row) for row in best]
         labels = tuple(sorted(int(row.Index) for row in best))  # also of failed rows
-        found.append(
+        portabilities.append(
             PlatformPortability(
                 best[0].workload,
                 int(best[0].batch_size),
@@ -71,7 +71,7 @@ def over_platforms(frame: pd.DataFrame) -> list[PlatformPortability]:
                 noisy(chosen),
             )
         )
-    return found
+    return portabilities
 
 
 def _dropped(row: Any) -> bool:

@@ -44,20 +44,20 @@ def regrets(
         ran: measured throughput by (mapping as text, loop).
         dropped: the mappings that each race dropped.
     """
-    found = []
+    rows = []
     for devices in (HERE, WITH_SIMULATED):
         choices = {row.strategy: row for row in predicted if devices in (row.chosen_among or ())}
         if not choices and devices == WITH_SIMULATED:
             continue
         for strategy in dict.fromkeys(row.strategy for row in predicted):
             if strategy in choices:
-                found.append(_of_choice(choices[strategy], devices, ran, dropped))
+                rows.append(_of_choice(choices[strategy], devices, ran, dropped))
                 continue
             mine = [row for row in predicted if row.strategy == strategy]
             unable = [row.reason for row in mine if row.value is None]
             reason = unable[0] if unable else f"needs: a mapping chosen among those {devices}"
-            found.append(_not_run(replace(mine[0], mapping=""), devices, reason))
-    return found
+            rows.append(_not_run(replace(mine[0], mapping=""), devices, reason))
+    return rows
 
 
 def _of_choice(
@@ -102,7 +102,7 @@ def _regret(
     every = devices == WITH_SIMULATED
     rivals = [one for one in others if one.row.value is not None and (every or one.measured)]
     best = max(rivals, key=lambda one: (one.mapping not in dropped, one.row.value or 0.0))
-    lost = kept(chosen.rounds) if best.mapping == chosen.mapping else loss(chosen.rounds, best.rounds)
+    lost = loss_of_best(chosen.rounds) if best.mapping == chosen.mapping else loss(chosen.rounds, best.rounds)
     return Regret(
         **_fields(row),
         provenance=weakest(chosen.row.provenance, best.row.provenance),
@@ -139,7 +139,7 @@ class Loss(NamedTuple):
 BEST = Loss(0.0, None, None, "best", "")
 
 
-def kept(rounds: Rounds) -> Loss:
+def loss_of_best(rounds: Rounds) -> Loss:
     """Return the loss of a choice that has the best median; too few rounds do not show that it is the best.
 
     Args:

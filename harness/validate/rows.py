@@ -207,23 +207,22 @@ def beside(
     columns: dict[str, Any] = {"loop": str(strategy.loop)}
     if predicted.value is None:
         return replace(predicted, suite=SUITE, **columns)
-    found = under(strategy.loop, predicted.mapping, ran)
-    if found is not None and found.row.value is not None:
+    run = under(strategy.loop, predicted.mapping, ran)
+    if run is not None and run.row.value is not None:
         mapping = Mapping.parse(predicted.mapping)
-        made = {
-            number: strategy.predict(profile.at(number), problem, platform, mapping)
-            for number in found.rounds
+        by_round = {
+            number: strategy.predict(profile.at(number), problem, platform, mapping) for number in run.rounds
         }
-        ratios = [made[number].gps / gps for number, gps in found.rounds.items()]
-        cells = {cell for one in made.values() for cell in one.cells}
+        ratios = [by_round[number].gps / gps for number, gps in run.rounds.items()]
+        cells = {cell for one in by_round.values() for cell in one.cells}
         rounds = min([len(ratios), *map(profile.rounds, cells)])
         columns |= {
-            "achieved": found.row.value,
+            "achieved": run.row.value,
             "error_rounds": rounds,
             "error": float(np.median(ratios)) - 1,
-            "term_errors": term_errors(_median_terms(list(made.values())), found.row.terms_s or {}),
-            "ran": str(found.loop),
-            "achieved_provenance": str(found.row.provenance),
+            "term_errors": term_errors(_median_terms(list(by_round.values())), run.row.terms_s or {}),
+            "ran": str(run.loop),
+            "achieved_provenance": str(run.row.provenance),
         }
         if rounds >= statistics.FEWEST_SAMPLES:
             low, high = statistics.interval(ratios, in_order=True)
@@ -231,9 +230,11 @@ def beside(
     return replace(predicted, suite=SUITE, quantity=f"predicted_{predicted.quantity}", **columns)
 
 
-def _median_terms(made: Sequence[Prediction]) -> dict[str, float]:
+def _median_terms(predictions: Sequence[Prediction]) -> dict[str, float]:
     """Return the median seconds of each term over rounds, by the same clock as those of the trainings."""
-    return {term: float(np.median([one.terms_s[term] for one in made])) for term in made[0].terms_s}
+    return {
+        term: float(np.median([one.terms_s[term] for one in predictions])) for term in predictions[0].terms_s
+    }
 
 
 def under(loop: Loop, mapping: str, ran: MappingABC[tuple[str, Loop], Achieved]) -> Achieved | None:
@@ -247,12 +248,12 @@ def under(loop: Loop, mapping: str, ran: MappingABC[tuple[str, Loop], Achieved])
         mapping: where learner, replay management and storage run, as text such as "torch-native-cpu".
         ran: measured throughput by (mapping as text, loop).
     """
-    found = ran.get((mapping, loop))
-    if found is None and loop is Loop.STRICT:
-        found = ran.get((mapping, Loop.FUSED))
-        if found is not None and found.row.fusion not in (None, "", Fusion.NONE):
+    run = ran.get((mapping, loop))
+    if run is None and loop is Loop.STRICT:
+        run = ran.get((mapping, Loop.FUSED))
+        if run is not None and run.row.fusion not in (None, "", Fusion.NONE):
             return None  # it has not run unfused
-    return found
+    return run
 
 
 def term_errors(predicted_s: MappingABC[str, float], achieved_s: MappingABC[str, float]) -> dict[str, float]:
@@ -302,13 +303,13 @@ def overheads(
     """
     rows = []
     for row in predicted:
-        found = ran.get((row.mapping, Loop.OVERLAPPED))
-        if row.strategy != strategy.name or found is None or not found.measured or found.row.value is None:
+        run = ran.get((row.mapping, Loop.OVERLAPPED))
+        if row.strategy != strategy.name or run is None or not run.measured or run.row.value is None:
             continue
-        mapping = found.mapping
+        mapping = run.mapping
         over: list[float] = []
         actors_longer_s: list[float] = []
-        for number, gps in found.rounds.items():
+        for number, gps in run.rounds.items():
             terms_s = strategy.predict(profile.at(number), problem, platform, mapping).terms_s
             host_s = sum(
                 s for term, s in terms_s.items() if term not in ("actor", "insert", "publish", "loop")
@@ -324,9 +325,9 @@ def overheads(
                 primitive="training",
                 batch_size=row.batch_size,
                 quantity="runtime_overhead",
-                provenance=found.row.provenance,
-                status=found.row.status,
-                reason=found.row.reason,
+                provenance=run.row.provenance,
+                status=run.row.status,
+                reason=run.row.reason,
                 value=float(np.median(over)),
                 low=low,
                 high=high,

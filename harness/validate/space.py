@@ -120,8 +120,8 @@ def space(item: Workload, batch_size: int, cores: int) -> list[Decision]:
             that step environments.
     """
     mappings = [one for one in plan.mappings(item, PRECISIONS) if plan.FPGA not in vars(one).values()]
-    made = _on_policy if is_on_policy(item) else _off_policy
-    return list(dict.fromkeys(made(item, batch_size, mappings, cores)))
+    decisions = _on_policy if is_on_policy(item) else _off_policy
+    return list(dict.fromkeys(decisions(item, batch_size, mappings, cores)))
 
 
 def _on_policy(item: Workload, batch_size: int, mappings: list[Mapping], cores: int) -> Iterator[Decision]:

@@ -37,7 +37,7 @@ from placerl.harness.core.row import Row
 from placerl.harness.mapping import Prediction
 from placerl.harness.measure import statistics
 from placerl.harness.measure.halving import Heats, Standing, halve
-from placerl.harness.validate.regret import kept, loss
+from placerl.harness.validate.regret import loss, loss_of_best
 from placerl.harness.validate.space import Decision
 from placerl.harness.validate.study_cell import SUITE, Final, MeasuredCell
 
@@ -148,8 +148,8 @@ def study(
         predicted; and the regret of each strategy. The module's docstring lists them.
     """
     timed.profile(PROFILE_SHARE * budget_s, part(report, 0, PROFILE_SHARE, 1, "pieces"))
-    found = {choice: timed.predict(choice) for choice in timed.choices}
-    predicted = {choice: made for choice, made in found.items() if made is not None}
+    predictions = {choice: timed.predict(choice) for choice in timed.choices}
+    predicted = {choice: prediction for choice, prediction in predictions.items() if prediction is not None}
     chosen = timed.strategies()
     if predicted:
         # Of equal predictions, up to rounding, the larger D: its replay manager is woken less often.
@@ -157,11 +157,13 @@ def study(
             predicted, key=lambda choice: (float(f"{predicted[choice].gps:.6g}"), choice.ahead)
         )
     asked = [choice for choice in chosen.values() if isinstance(choice, Decision)]
-    fastest = max((made.gps for made in predicted.values()), default=0.0)
-    slower = {choice: fastest / made.gps for choice, made in predicted.items() if choice not in asked}
+    fastest = max((prediction.gps for prediction in predicted.values()), default=0.0)
+    slower = {
+        choice: fastest / prediction.gps for choice, prediction in predicted.items() if choice not in asked
+    }
     # A strategy may choose what is not in the space; it is run, and so its prediction is judged, too.
-    elsewhere = {choice: timed.predict(choice) for choice in asked if choice not in found}
-    predicted |= {choice: made for choice, made in elsewhere.items() if made is not None}
+    elsewhere = {choice: timed.predict(choice) for choice in asked if choice not in predictions}
+    predicted |= {choice: prediction for choice, prediction in elsewhere.items() if prediction is not None}
     hopeless = {choice: times for choice, times in slower.items() if times > HOPELESS}
     tried = [choice for choice in dict.fromkeys([*timed.choices, *asked]) if choice not in hopeless]
     sides = {choice: partial(timed.turn, choice) for choice in tried}
@@ -177,8 +179,8 @@ def study(
         *(_achieved(cell, choice, standings[choice], finals.get(choice), timed) for choice in sides),
         *(_not_run(cell, choice, times) for choice, times in hopeless.items()),
         *(
-            _predicted(cell, choice, made, standings.get(choice), finals.get(choice))
-            for choice, made in predicted.items()
+            _predicted(cell, choice, prediction, standings.get(choice), finals.get(choice))
+            for choice, prediction in predicted.items()
         ),
         *(_regret(cell, name, one, finals, timed) for name, one in chosen.items()),
     ]
@@ -201,29 +203,33 @@ def _achieved(
     enough = len(rates) >= statistics.FEWEST_SAMPLES
     low, high = statistics.interval(rates, in_order=True) if enough else (None, None)
     lost = " ".join(final.reason.split()) if final and final.reason else None  # a column holds one line
-    found = {"value": median(rates), "low": low, "high": high, "samples": rates}
-    return cell.row("placerl", choice, **of, **found, stage=stage, final_failed=lost)
+    columns = {"value": median(rates), "low": low, "high": high, "samples": rates}
+    return cell.row("placerl", choice, **of, **columns, stage=stage, final_failed=lost)
 
 
 def _predicted(
-    cell: StudiedCell, choice: Decision, made: Prediction, standing: Standing | None, final: Final | None
+    cell: StudiedCell,
+    choice: Decision,
+    prediction: Prediction,
+    standing: Standing | None,
+    final: Final | None,
 ) -> StudyResult:
-    found: dict[str, Any] = {"terms_s": dict(made.terms_s), "inputs": str(made.inputs)}
+    columns: dict[str, Any] = {"terms_s": dict(prediction.terms_s), "inputs": str(prediction.inputs)}
     rates = tuple(final.rates.values()) if final else ()
     if rates := rates or (standing.rates if standing else ()):
         achieved = median(rates)
-        found |= {"achieved": achieved, "error_before": made.gps / achieved - 1}
+        columns |= {"achieved": achieved, "error_before": prediction.gps / achieved - 1}
     if final and final.errors:
-        found["error"] = median(final.errors)
+        columns["error"] = median(final.errors)
         if len(final.errors) >= statistics.FEWEST_SAMPLES:
-            found["error_low"], found["error_high"] = statistics.interval(final.errors, in_order=True)
+            columns["error_low"], columns["error_high"] = statistics.interval(final.errors, in_order=True)
     return cell.row(
         OURS,
         choice,
         quantity="predicted_gradient_steps_per_s",
-        provenance=made.provenance,
-        value=made.gps,
-        **found,
+        provenance=prediction.provenance,
+        value=prediction.gps,
+        **columns,
     )
 
 
@@ -243,7 +249,7 @@ def _regret(
         return cell.row(name, choice, quantity="regret", status="not_run", reason=f"{choice}: {why}")
     best = max(able, key=lambda one: median(able[one]))
     rates = finals[choice].rates
-    lost = kept(rates) if best == choice else loss(rates, finals[best].rates)
+    lost = loss_of_best(rates) if best == choice else loss(rates, finals[best].rates)
     return cell.row(
         name,
         choice,

@@ -173,10 +173,10 @@ class MeasuredCell:
         """Return the predicted rate of a choice; None if one of the calls from which it is predicted was not timed."""
         if choice not in self._predictions:
             try:
-                made = self._predicted(choice, self._tables[choice.setting])
+                prediction = self._predicted(choice, self._tables[choice.setting])
             except KeyError:
-                made = None
-            self._predictions[choice] = made
+                prediction = None
+            self._predictions[choice] = prediction
         return self._predictions[choice]
 
     def strategies(self) -> dict[str, Decision | str]:
@@ -186,17 +186,17 @@ class MeasuredCell:
         """
         floats = (entry for entry in self._tables[self._own] if entry.target.precision == FLOAT_32)
         table, problem = PerformanceTable(floats), self._at(self._own).problem
-        found: dict[str, Decision | str] = {}
+        choices: dict[str, Decision | str] = {}
         for name, strategy in VALIDATED.items():
             if name in NAMES.values():
                 continue
             try:
                 mapping = strategy.choose(table, problem, self._platform).mapping
             except (ValueError, UserError) as error:
-                found[name] = str(error)
+                choices[name] = str(error)
                 continue
-            found[name] = under(self._small, mapping, strategy.loop, problem.ahead)
-        return found
+            choices[name] = under(self._small, mapping, strategy.loop, problem.ahead)
+        return choices
 
     def turn(self, choice: Decision, seconds: float) -> float | None:
         """Run a choice for about the given time.
@@ -210,8 +210,8 @@ class MeasuredCell:
         try:
             run = self._open.pop(choice, None) or self._started(choice)
             self._set_threads(choice.threads, choice.mapping.learner)
-            made = self.predict(choice)
-            call_s = run.gradient_steps / made.gps if made else seconds
+            prediction = self.predict(choice)
+            call_s = run.gradient_steps / prediction.gps if prediction else seconds
             calls = max(1, round(seconds / call_s))
             rate = calls * run.gradient_steps / run.block(calls)
         except Exception as error:  # an exception of one choice must not stop the others
@@ -242,16 +242,16 @@ class MeasuredCell:
         pieces = {choice: self._pieces_of(choice) for choice in choices}
         every = [*(piece for some in pieces.values() for piece in some), *trainings.values()]
         timings = self._timed(distinct(every), budget_s, report)
-        found = {}
+        finals = {}
         for choice, case in trainings.items():
             timing = case.timing(timings)
             if timing.status == "failed":
-                found[choice] = Final(reason=timing.reason)
+                finals[choice] = Final(reason=timing.reason)
                 continue
             steps = next(iter(runs[choice].values())).gradient_steps
             rates = {n: steps / s for n, s in zip(timing.rounds, timing.samples_s, strict=True)}
-            found[choice] = Final(rates, self._errors(choice, pieces[choice], timings, rates))
-        return found
+            finals[choice] = Final(rates, self._errors(choice, pieces[choice], timings, rates))
+        return finals
 
     def _errors(
         self,
@@ -279,8 +279,8 @@ class MeasuredCell:
 
     def _pieces_of(self, choice: Decision) -> list[PrimitiveCase]:
         """Return the pieces from which a choice is predicted."""
-        made = self.predict(choice)
-        cells = set(made.cells) if made else set()
+        prediction = self.predict(choice)
+        cells = set(prediction.cells) if prediction else set()
         return [
             piece for piece in self._at(choice.setting).pieces if (piece.primitive, piece.target) in cells
         ]
@@ -305,21 +305,21 @@ class MeasuredCell:
         """Return the pieces of a setting; only the workload's own has those that no combined choice needs."""
         at = self._settings[setting]
         if at.problem.on_policy:
-            made = list(on_policy_cases(at.workload, at.problem, PRECISIONS, at.parts))
+            pieces = list(on_policy_cases(at.workload, at.problem, PRECISIONS, at.parts))
         else:
-            made = [
+            pieces = [
                 *round_cases(at.workload, at.problem, at.parts, PRECISIONS),
                 *validation_cases(at.workload, at.problem, at.parts, PRECISIONS),
             ]
         if setting == self._own:
             primitives = primitive_cases(self._small, self._batch_size)
-            made += [piece for piece in primitives if piece.primitive != FRESH_STEP]
+            pieces += [piece for piece in primitives if piece.primitive != FRESH_STEP]
         else:
-            made = [piece for piece in made if _combined(piece, setting)]
+            pieces = [piece for piece in pieces if _combined(piece, setting)]
         simulated = str(FPGA)
         return [
             self._in_setting(piece, setting)
-            for piece in made
+            for piece in pieces
             if piece.target.backend not in COMPARED_ONLY
             and piece.target != FPGA
             and not piece.case.name.endswith(simulated)
@@ -346,7 +346,7 @@ class MeasuredCell:
             set_threads(threads, threads)
 
     def _training(self, choice: Decision, runs: dict[str, TimedTraining]) -> PrimitiveCase:
-        at, made = self._at(choice.setting), self.predict(choice)
+        at, prediction = self._at(choice.setting), self.predict(choice)
         case = training_case(
             at.workload,
             self._problem(choice),
@@ -354,7 +354,7 @@ class MeasuredCell:
             runs,
             choice.loop,
             at.parts,
-            1 / made.gps if made else 0.0,
+            1 / prediction.gps if prediction else 0.0,
         )
 
         def block(run: TimedTraining, calls: int) -> float:

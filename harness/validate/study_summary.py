@@ -59,13 +59,13 @@ def results(rows: Iterable[StudyResult]) -> list[CellResult]:
     cells: dict[CellKey, list[StudyResult]] = {}
     for row in rows:
         cells.setdefault((row.workload, row.batch_size or 0, row.cores), []).append(row)
-    found = []
+    results_of_cells = []
     for key, some in cells.items():
         ran = [row for row in some if row.quantity == "gradient_steps_per_s"]
         final = [row for row in ran if row.stage == "final"]
         if not final:
             continue
-        found.append(
+        results_of_cells.append(
             CellResult(
                 *key,
                 best=max(final, key=lambda row: row.value or 0.0),
@@ -76,7 +76,7 @@ def results(rows: Iterable[StudyResult]) -> list[CellResult]:
                 not_run=sum(row.status == "not_run" for row in ran),
             )
         )
-    return found
+    return results_of_cells
 
 
 def entropy(values: Sequence[Any]) -> float:
@@ -125,13 +125,13 @@ def _verdict(met: bool, goal: str) -> str:
 
 
 def _errors(cells: Sequence[CellResult]) -> list[str]:
-    found = [(abs(row.error or 0.0), row, cell) for cell in cells for row in cell.predictions]
-    if not found:
+    finalists = [(abs(row.error or 0.0), row, cell) for cell in cells for row in cell.predictions]
+    if not finalists:
         return ["No finalist was predicted."]
-    errors = [error for error, _, _ in found]
+    errors = [error for error, _, _ in finalists]
     middle, within = median(errors), _within(errors)
-    worst, row, cell = max(found, key=lambda one: one[0])
-    before = median(abs(row.error_before or 0.0) for _, row, _ in found)
+    worst, row, cell = max(finalists, key=lambda one: one[0])
+    before = median(abs(row.error_before or 0.0) for _, row, _ in finalists)
     return [
         f"Errors of {len(errors)} predictions of finalists, from pieces of the same rounds:",
         f"- median {middle:.1%} ({_verdict(middle <= GOAL_MEDIAN, f'{GOAL_MEDIAN:.0%}')}); {before:.1%} from the "
@@ -139,8 +139,8 @@ def _errors(cells: Sequence[CellResult]) -> list[str]:
         f"- {within:.0%} within {GOAL_WITHIN:.0%} ({_verdict(within >= GOAL_SHARE, f'{GOAL_SHARE:.0%}')})",
         f"- worst {row.error:+.1%} ({_verdict(worst <= GOAL_WORST, f'none above {GOAL_WORST:.0%}')}): "
         f"{cell}: {row.choice}",
-        *_errors_by(lambda row, cell: f"{cell.cores} core{'s' if cell.cores > 1 else ''}", found),
-        *_errors_by(lambda row, cell: row.loop or "", found),
+        *_errors_by(lambda row, cell: f"{cell.cores} core{'s' if cell.cores > 1 else ''}", finalists),
+        *_errors_by(lambda row, cell: row.loop or "", finalists),
     ]
 
 
@@ -149,11 +149,11 @@ def _within(errors: Sequence[float]) -> float:
 
 
 def _errors_by(
-    name: Callable[[StudyResult, CellResult], str], found: Iterable[tuple[float, StudyResult, CellResult]]
+    name: Callable[[StudyResult, CellResult], str], finalists: Iterable[tuple[float, StudyResult, CellResult]]
 ) -> list[str]:
     """Return one line with the errors of each group of predictions; none if there is one group."""
     groups: dict[str, list[float]] = {}
-    for error, row, cell in found:
+    for error, row, cell in finalists:
         groups.setdefault(name(row, cell), []).append(error)
     texts = [
         f"{group} {median(errors):.1%}, {_within(errors):.0%} ({len(errors)})"

@@ -20,11 +20,11 @@ def discover(package: str = __name__, *, only_validated: bool = False) -> dict[s
         AttributeError: a file does not define `STRATEGIES`.
         ValueError: two strategies have the same name.
     """
-    found: dict[str, Strategy] = {}
+    strategies: dict[str, Strategy] = {}
     for file in iter_modules(import_module(package).__path__):
         module = import_module(f"{package}.{file.name}")
         for strategy in getattr(module, "ONLY_VALIDATED", ()) if only_validated else module.STRATEGIES:
-            if strategy.name in found:
+            if strategy.name in strategies:
                 raise ValueError(f"{package}: two strategies are called {strategy.name}")
-            found[strategy.name] = strategy
-    return found
+            strategies[strategy.name] = strategy
+    return strategies

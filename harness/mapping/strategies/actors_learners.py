@@ -56,15 +56,17 @@ def allocate(collection: Curve, consumption: Curve, cores: int, update_interval:
     """
     if cores < 2:
         raise ValueError(f"cores: found {cores}; allowed: at least 2, one for actors and one for learners")
-    found = []
+    allocations = []
     for actor_cores in range(1, cores):
         for learner_cores in range(1, cores - actor_cores + 1):
             collected = collection(actor_cores) / update_interval
             consumed = consumption(learner_cores)
             imbalance = abs(collected - consumed) / max(collected, consumed)
-            found.append(CoreAllocation(actor_cores, learner_cores, min(collected, consumed), imbalance))
+            allocations.append(
+                CoreAllocation(actor_cores, learner_cores, min(collected, consumed), imbalance)
+            )
     return max(
-        found,
+        allocations,
         key=lambda one: (one.gradient_steps_per_s, -one.imbalance, -one.actor_cores - one.learner_cores),
     )
 
@@ -85,14 +87,14 @@ class ActorsLearners:
         Raises:
             ValueError: the table lacks a time for every mapping, or there are fewer than two cores.
         """
-        made = (
+        possible = (
             Mapping(learner, rmm, CPU)
             for learner in table.targets("learner.step")
             for rmm in rmm_targets(table)
         )
         mappings = [
             mapping
-            for mapping in made
+            for mapping in possible
             if all(cell in table for cell in (*_collecting(mapping), *_training(mapping)))
         ]
         if not mappings:

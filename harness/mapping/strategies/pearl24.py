@@ -62,7 +62,9 @@ class Pearl24:
         if not mappings:
             raise ValueError("table: no pair of targets has times for learner.step and the replay operations")
         predictions = [self.predict(table, problem, platform, mapping) for mapping in mappings]
-        return min(predictions, key=lambda made: (1 / made.gps, sum(_communication(made).values())))
+        return min(
+            predictions, key=lambda prediction: (1 / prediction.gps, sum(_communication(prediction).values()))
+        )
 
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
@@ -128,8 +130,8 @@ def _learner_in_streams(table: PerformanceTable, problem: Problem, learner: Targ
     """Return the number of streams with the shortest profiled step of a learner, and its cell."""
     cells: dict[int, Cell] = {1: ("learner.step", learner)}  # replaced by an entry for one stream
     for entry in table:
-        if entry.target == learner and (found := IN_STREAMS.fullmatch(entry.primitive)):
-            cells[int(found["streams"])] = (entry.primitive, learner)
+        if entry.target == learner and (match := IN_STREAMS.fullmatch(entry.primitive)):
+            cells[int(match["streams"])] = (entry.primitive, learner)
     times_s = {streams: table.time_s(*cell) for streams, cell in cells.items()}
     streams = best_streams(times_s, problem.batch_size)
     return streams, cells[streams]

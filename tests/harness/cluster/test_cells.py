@@ -26,7 +26,7 @@ from placerl.harness.plan import tiers
 from placerl.harness.platforms import available_memory, this_machine
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run, Store
-from placerl.harness.validate import plan as validate
+from placerl.harness.validate import plan as validation_plan
 from tests.harness.old_form import details_of, row_of
 
 ray = pytest.importorskip("ray", reason="needs the extra 'cluster'")
@@ -183,12 +183,12 @@ def test_the_same_rows_as_without_a_cluster(
         *_, baselines, _ = arguments  # the last ones are the precisions
         return [row(rate, baseline=name) for name, rate in baselines.items()]
 
-    monkeypatch.setattr(validate, "validate", validated)
+    monkeypatch.setattr(validation_plan, "validate", validated)
     item = workloads.load("cartpole-dqn")
     cells = [
         *(counting(f"a{number}", "a") for number in range(4)),
         *(measured_rates(key, item) for key in ("x", "yy")),
-        validate.cell(item, 32, 1.0),
+        validation_plan.cell(item, 32, 1.0),
     ]
     assert execute(cluster, tmp_path / "cluster.sqlite", cells) == []
     with Store.open(tmp_path / "here.sqlite") as store:

@@ -22,7 +22,7 @@ from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.runtime import mapped_parts
 from placerl.harness.runtime.loops import fusions
 from placerl.harness.validate import plan
-from placerl.harness.validate import rows as made
+from placerl.harness.validate import rows as validation_rows
 from placerl.primitives.quantization.precision import FLOAT_32
 from tests.harness.old_form import details_of
 from tests.harness.validate.achieved import ran, training_row
@@ -64,18 +64,18 @@ def test_what_the_workload_cannot_run_under_is_no_choice_of_ours_either(
     assert set(lacking) < set(more)
     assert not set(lacking) & set(plan.mappings(item))
     fields = {"workload": "cartpole-dqn", "batch_size": 32}
-    ours, theirs, _ = made.portabilities(
+    ours, theirs, _ = validation_rows.portabilities(
         fields, [ran("torch-flat-cpu", 10.0)], {("sb3", "cpu"): 5.0}, "dqn", {}, lacking
     )
     assert (ours.value, theirs.value) == (320, 160), "another backend of the device can"
     on_gpu = [Mapping.parse("torch:cuda-flat-cpu"), Mapping.parse("torch:cuda-cuda-cpu")]
-    ours, theirs, _ = made.portabilities(
+    ours, theirs, _ = validation_rows.portabilities(
         fields, [ran("torch-flat-cpu", 10.0)], {("sb3", "cpu"): 5.0}, "dqn", {}, on_gpu
     )
     assert (ours.value, theirs.value) == (0, 0)
     assert ours.lacking == ["cuda-cpu", "cuda-cuda"]
     assert theirs.lacking == ["cuda-cuda"]
-    (alone, *_) = made.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {}, "dqn", {})
+    (alone, *_) = validation_rows.portabilities(fields, [ran("torch-flat-cpu", 10.0)], {}, "dqn", {})
     assert alone.value == pytest.approx(320)
 
 

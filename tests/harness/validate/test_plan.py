@@ -17,7 +17,6 @@ from placerl.harness.measure.protocol import Case, Timing
 from placerl.harness.profile import simulated
 from placerl.harness.profile.cases import validation_rounds
 from placerl.harness.validate import plan
-from placerl.harness.validate import rows as made
 from placerl.harness.validate.rows import HERE, WITH_SIMULATED
 from tests.harness.old_form import details_of, replace
 from tests.harness.validate.achieved import training_row, unmoved
@@ -141,7 +140,7 @@ def test_a_strategy_chooses_among_what_is_here_and_again_with_the_board(
     monkeypatch.setattr(predict, "with_slow_links", with_slow_links)
     monkeypatch.setattr(plan, "of_this_machine", lambda: "here")
     monkeypatch.setattr(simulated, "with_device", lambda platform, board: f"{platform} and {board}")
-    monkeypatch.setattr(made, "beside", lambda row, *arguments: row)
+    monkeypatch.setattr(plan, "beside", lambda row, *arguments: row)
     backends = ["torch", "fpga"] if with_board else ["torch"]
     times = {"quantity": "time_per_call", "unit": "s"}
     profile = [training_row("cpu", 1.0, backend=backend, **times) for backend in backends]
@@ -178,11 +177,11 @@ def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_besid
         return Timing(name, "ok", "", unmoved(*samples_s), 1e-3, 1e-3, 1e-3, 1, rounds, **of_all)
 
     def measured(cases: list[Case[Any]], protocol: measure.Protocol, progress: Any, narrow: Any) -> Timings:
-        made = Timings({case.name: one_ms(case.name) for case in cases})
-        assert len(made) == len(cases)
+        timings = Timings({case.name: one_ms(case.name) for case in cases})
+        assert len(timings) == len(cases)
         protocols.append(protocol)
         progress(3, 7)
-        return made
+        return timings
 
     monkeypatch.setattr(measure, "measure", measured)
     for module in (plan, validation_rounds):

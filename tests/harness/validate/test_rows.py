@@ -16,7 +16,7 @@ from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import VALIDATED, Loop, Mapping, PerformanceTable, Problem, Target, predict
 from placerl.harness.measure.protocol import Timing
 from placerl.harness.profile.cases.training import case_name
-from placerl.harness.validate import rows as made
+from placerl.harness.validate import rows as validation_rows
 from placerl.harness.validate.rows import HERE, WITH_SIMULATED, Achieved
 from tests.harness.old_form import details_of, replace
 from tests.harness.validate.achieved import PACE, choice, ran, unmoved
@@ -25,7 +25,7 @@ PLATFORM = platforms.load("map-tpds23")
 
 
 def test_a_piece_that_skipped_a_round_is_as_it_was_before() -> None:
-    profile = made.Profile([piece("round.learn", "torch", 9.0)], [{0: 1.0, 4: 2.0}], 32)
+    profile = validation_rows.Profile([piece("round.learn", "torch", 9.0)], [{0: 1.0, 4: 2.0}], 32)
     times = [profile.at(number).time_s("round.learn", Target("torch")) for number in (0, 3, 4, 7)]
     assert times == [1, 1, 2, 2]
 
@@ -41,7 +41,7 @@ def test_a_round_has_the_times_of_the_designs_that_mappings_use() -> None:
             dataclasses.replace(piece("sum_tree.banked_sample", "fpga", 2.0), mapped=True),
         ),
     ]
-    profile, table = made.Profile(rows, [{}, {}, {}, {2: 4.0}], 32), predict.table_from(rows, 32)
+    profile, table = validation_rows.Profile(rows, [{}, {}, {}, {2: 4.0}], 32), predict.table_from(rows, 32)
     target = Target("fpga")
     assert profile.at(0).time_s("learner.step", target) == table.time_s("learner.step", target) == 1
     assert table.time_s("sum_tree.sample", target) == 2
@@ -52,22 +52,22 @@ def test_a_round_has_the_times_of_the_designs_that_mappings_use() -> None:
 def test_where_nothing_can_be_fused_the_strict_loop_is_the_fused_one() -> None:
     fused = ran("torch-flat-cpu", 1.0)
     found = {("torch-flat-cpu", Loop.FUSED): fused}
-    assert made.under(Loop.STRICT, "torch-flat-cpu", found) is fused
-    assert made.under(Loop.OVERLAPPED, "torch-flat-cpu", found) is None
+    assert validation_rows.under(Loop.STRICT, "torch-flat-cpu", found) is fused
+    assert validation_rows.under(Loop.OVERLAPPED, "torch-flat-cpu", found) is None
     fused = replace(fused, row=replace(fused.row, fusion="replay"))
     found = {("torch-flat-cpu", Loop.FUSED): fused}
-    assert made.under(Loop.STRICT, "torch-flat-cpu", found) is None
+    assert validation_rows.under(Loop.STRICT, "torch-flat-cpu", found) is None
 
 
 def test_terms_that_the_model_joins_are_joined_before_they_are_compared() -> None:
     predicted = {"actor": 6.0, "sample and gather": 2.0, "step": 1.0, "elsewhere": 1.0}
     achieved = {"environment": 2.0, "infer": 2.0, "sample": 1.5, "gather": 0.5, "step": 2.0}
-    assert made.term_errors(predicted, achieved) == {
+    assert validation_rows.term_errors(predicted, achieved) == {
         "actor": 0.5,
         "sample and gather": 0.0,
         "step": -0.5,
     }
-    assert made.term_errors(
+    assert validation_rows.term_errors(
         {"actor": 6.0, "sample and gather": 2.0}, {"environment": 4.0, "sample": 1.0}
     ) == {
         "actor": 0.5,
@@ -92,10 +92,10 @@ def test_an_error_is_that_of_each_round_by_its_own_pieces() -> None:
     targets = {"runtime": "cpu"}
     rows = [piece(f"fused_round.{name}", targets.get(name, "native"), s) for name, s in pieces_s.items()]
     rounds = [{n: s / pace for n, pace in enumerate(PACE)} for s in pieces_s.values()]
-    profile = made.Profile(rows, rounds, 32)
+    profile = validation_rows.Profile(rows, rounds, 32)
     found = ran("native-native-cpu", *(1e4 / 0.98 * pace for pace in PACE))
     predicted = replace(choice("native-native-cpu"), value=1e4, details={"terms_s": {}})
-    row = made.beside(
+    row = validation_rows.beside(
         predicted,
         VALIDATED["composed-loop"],
         {("native-native-cpu", Loop.FUSED): found},
@@ -133,7 +133,7 @@ def test_what_was_achieved_is_gradient_steps_over_time_and_its_parts_are_terms_a
     }
     run: Any = SimpleNamespace(gradient_steps=4, training=SimpleNamespace(fusion=Fusion.STEP))
     fields = {"workload": "hopper-ddpg", "batch_size": 32}
-    found = made.achieved(fields, mapping, Loop.OVERLAPPED, timings, run, replay_capacity=100)
+    found = validation_rows.achieved(fields, mapping, Loop.OVERLAPPED, timings, run, replay_capacity=100)
     assert (found.mapping, found.loop, found.rounds) == (mapping, Loop.OVERLAPPED, {3: 2.5, 7: 1.25})
     row = found.row
     assert (row.value, row.low, row.high, row.samples) == (2.5, 1.25, 5, (2.5, 1.25))
@@ -166,7 +166,7 @@ def test_what_a_mapping_achieved_is_of_its_backends_provenance(
     name = case_name(placement, Loop.FUSED)
     timings = {name: Timing(name, "ok", "", unmoved(2.0), median_s=2.0, rounds=(0,))}
     fields = {"workload": "hopper-ddpg", "batch_size": 32}
-    row = made.achieved(fields, placement, Loop.FUSED, timings, None).row
+    row = validation_rows.achieved(fields, placement, Loop.FUSED, timings, None).row
     assert (row.value, row.provenance) == (0.5, provenance)
     marked = "0.5" if provenance is Provenance.MEASURED else f"0.5 ({provenance})"
     assert validation_tables._reached(row) == marked
@@ -176,7 +176,9 @@ def test_what_could_not_be_run_has_no_rate_and_says_why() -> None:
     mapping = Mapping.parse("native-native-cpu")
     whole = case_name(mapping, Loop.FUSED)
     fields = {"workload": "hopper-ddpg", "batch_size": 32}
-    found = made.achieved(fields, mapping, Loop.FUSED, {whole: Timing(whole, "failed", "no memory")}, None)
+    found = validation_rows.achieved(
+        fields, mapping, Loop.FUSED, {whole: Timing(whole, "failed", "no memory")}, None
+    )
     row = found.row
     assert (row.status, row.reason, row.value, row.low, row.high) == ("failed", "no memory", None, None, None)
     assert (row.fusion, row.gradient_steps_per_call, found.rounds) == ("", 1, {})
@@ -185,7 +187,7 @@ def test_what_could_not_be_run_has_no_rate_and_says_why() -> None:
 def test_a_round_before_a_piece_s_first_has_that_one_and_a_piece_without_rounds_is_always_the_same() -> None:
     rows = [piece("round.learn", "torch", 9.0), piece("round.sample", "fpga", 0.5)]
     failed = replace(piece("round.update", "torch", 1.0), value=None, status="failed", reason="wrong")
-    profile = made.Profile([*rows, failed], [{2: 1.0, 4: 3.0}, {}, {}], 32)
+    profile = validation_rows.Profile([*rows, failed], [{2: 1.0, 4: 3.0}, {}, {}], 32)
     for number, learn_s in ((0, 1), (2, 1), (3, 1), (4, 3)):
         table = profile.at(number)
         assert table.time_s("round.learn", Target("torch")) == learn_s
@@ -212,9 +214,11 @@ OF = {"model": "a strategy", "mapping": "torch-flat-cpu"}
 
 def beside(predicted: Row, *found: Achieved, strategy: Any = None, rounds: int = len(PACE)) -> Row:
     times_s = {number: 1 / pace for number, pace in enumerate(PACE[:rounds])}
-    profile = made.Profile([piece("round.learn", "torch", 1.0)], [times_s], 32)
+    profile = validation_rows.Profile([piece("round.learn", "torch", 1.0)], [times_s], 32)
     achieved = {(str(one.mapping), one.loop): one for one in found}
-    return made.beside(predicted, strategy or strategy_of(), achieved, profile, Problem(32, 27), PLATFORM)
+    return validation_rows.beside(
+        predicted, strategy or strategy_of(), achieved, profile, Problem(32, 27), PLATFORM
+    )
 
 
 def test_a_prediction_stands_beside_what_ran_under_its_loop() -> None:
@@ -280,7 +284,7 @@ def test_an_overhead_is_what_a_run_takes_beyond_its_slowest_unit(
     """Eight seconds a step, of which the host sums up three."""
     terms_s = {"actor": actor_s, "insert": 9.0, "publish": 9.0, "loop": 9.0, "learner": 2.0, "update": 1.0}
     strategy = strategy_of(Loop.OVERLAPPED, terms_s)
-    profile = made.Profile([piece("round.learn", "torch", 1.0)], [{}], 32)
+    profile = validation_rows.Profile([piece("round.learn", "torch", 1.0)], [{}], 32)
     ones = [
         ran("native-native-cpu", *([1 / 8] * 5), loop=Loop.OVERLAPPED),
         ran("torch-native-cpu", *([1 / 8] * 4), loop=Loop.OVERLAPPED),
@@ -292,7 +296,9 @@ def test_an_overhead_is_what_a_run_takes_beyond_its_slowest_unit(
     achieved = {(str(one.mapping), one.loop): one for one in ones}
     predicted = [choice(str(one.mapping)) for one in ones]
     others = [replace(row, backend="another") for row in predicted[:1]]
-    rows = made.overheads([*others, *predicted], achieved, strategy, profile, Problem(32, 27), PLATFORM)
+    rows = validation_rows.overheads(
+        [*others, *predicted], achieved, strategy, profile, Problem(32, 27), PLATFORM
+    )
     assert [row.where for row in rows] == ["native-native-cpu", "torch-native-cpu"]
     for row in rows:
         assert (row.quantity, row.unit, row.value) == ("runtime_overhead", "1", pytest.approx(overhead))
@@ -311,9 +317,11 @@ def test_an_error_that_drifts_is_known_no_better_than_between_its_extremes() -> 
     """Predicted are 2 gradient steps a second; pieces have one time for all rounds, and 1 to 1.19 were achieved."""
     predicted = replace(choice("torch-flat-cpu"), details={"terms_s": {}})
     found = ran("torch-flat-cpu", *DRIFT)
-    profile = made.Profile([piece("round.learn", "torch", 1.0)], [{}], 32)
+    profile = validation_rows.Profile([piece("round.learn", "torch", 1.0)], [{}], 32)
     achieved = {("torch-flat-cpu", Loop.FUSED): found}
-    details = details_of(made.beside(predicted, strategy_of(), achieved, profile, Problem(32, 27), PLATFORM))
+    details = details_of(
+        validation_rows.beside(predicted, strategy_of(), achieved, profile, Problem(32, 27), PLATFORM)
+    )
     assert details["error_low"] == pytest.approx(2 / 1.19 - 1)
     assert details["error_high"] == pytest.approx(2 / 1 - 1)
 
@@ -322,10 +330,10 @@ def test_an_overhead_that_drifts_is_known_no_better_than_between_its_extremes() 
     """Half a second a step is accounted for, and it takes 1 second to 1 / 1.19."""
     strategy = strategy_of(Loop.OVERLAPPED, {"actor": 0.5, "learner": 0.25})
     found = ran("native-native-cpu", *DRIFT, loop=Loop.OVERLAPPED)
-    profile = made.Profile([piece("round.learn", "torch", 1.0)], [{}], 32)
+    profile = validation_rows.Profile([piece("round.learn", "torch", 1.0)], [{}], 32)
     achieved = {("native-native-cpu", Loop.OVERLAPPED): found}
     predicted = [choice("native-native-cpu")]
-    (row,) = made.overheads(predicted, achieved, strategy, profile, Problem(32, 27), PLATFORM)
+    (row,) = validation_rows.overheads(predicted, achieved, strategy, profile, Problem(32, 27), PLATFORM)
     assert (row.low, row.high) == (pytest.approx(2 / 1.19 - 1), pytest.approx(1))
 
 
@@ -339,11 +347,11 @@ def test_the_slowest_unit_is_that_of_most_rounds() -> None:
 
     strategy: Any = TermsByRound(name="a strategy", loop=Loop.OVERLAPPED)
     times_s = dict(enumerate((2.0, 2.0, 2.0, 2.0, 0.5)))
-    profile = made.Profile([piece("round.learn", "torch", 1.0)], [times_s], 32)
+    profile = validation_rows.Profile([piece("round.learn", "torch", 1.0)], [times_s], 32)
     found = {
         ("native-native-cpu", Loop.OVERLAPPED): ran("native-native-cpu", *[0.25] * 5, loop=Loop.OVERLAPPED)
     }
-    (row,) = made.overheads(
+    (row,) = validation_rows.overheads(
         [choice("native-native-cpu")], found, strategy, profile, Problem(32, 27), PLATFORM
     )
     assert row.slowest == "actors"
@@ -360,7 +368,7 @@ def test_portability_counts_the_best_of_each_device_and_what_is_simulated_apart(
         ran("torch-native-cpu", 5.0),
         ran("fpga-fpga-fpga", 60.0, simulated=True),
     ]
-    rows = made.portabilities(FIELDS, found, {("sb3", "cpu"): 8.0}, "dqn", {})
+    rows = validation_rows.portabilities(FIELDS, found, {("sb3", "cpu"): 8.0}, "dqn", {})
     ours, both = (row for row in rows if row.who == "placerl")
     assert (ours.value, ours.provenance, ours.devices) == (640, Provenance.MEASURED, HERE)
     assert ours.mappings == ["native-native-cpu"]
@@ -383,14 +391,14 @@ def test_portability_is_0_where_a_device_ran_nothing_and_none_where_no_device_di
     failed = replace(failed, row=replace(failed.row, value=None, status="failed", reason="wrong"))
     *_, both = (
         row
-        for row in made.portabilities(FIELDS, [ran("torch-flat-cpu", 10.0), failed], {}, "dqn", {})
+        for row in validation_rows.portabilities(FIELDS, [ran("torch-flat-cpu", 10.0), failed], {}, "dqn", {})
         if row.who == "placerl"
     )
     assert (both.value, both.lacking) == (0, ["fpga-fpga"])
     assert both.mappings == ["torch-flat-cpu"]
-    assert made.portabilities(FIELDS, [], {}, "dqn", {}) == []
+    assert validation_rows.portabilities(FIELDS, [], {}, "dqn", {}) == []
     simulated = [ran("fpga-fpga-fpga", 60.0, simulated=True)]
-    (ours, *_) = made.portabilities(FIELDS, simulated, {}, "dqn", {})
+    (ours, *_) = validation_rows.portabilities(FIELDS, simulated, {}, "dqn", {})
     assert (ours.value, ours.devices) == (32 * 60, WITH_SIMULATED), "nothing was measured"
 
 
@@ -412,7 +420,7 @@ def test_portability_counts_a_dropped_mapping_only_where_all_were_dropped() -> N
         ({(Loop.FUSED, WITH_SIMULATED): {torch}}, [torch, native]),
         ({(Loop.RELAXED, HERE): {torch}}, [torch, torch]),
     ):
-        rows = made.portabilities(FIELDS, found, {}, "dqn", dropped)
+        rows = validation_rows.portabilities(FIELDS, found, {}, "dqn", dropped)
         here, both = (row.mappings for row in rows if row.who == "placerl")
         assert here == [str(fastest[0])]
         assert both == [str(fastest[1]), "fpga-flat-cpu", "fpga-fpga-fpga"]
@@ -424,11 +432,11 @@ UNIFORM = [ran("torch-flat-cpu", 10.0), ran("torch:cuda-flat-cpu", 40.0)]
 
 def test_a_library_counts_on_each_device_with_its_rate_there() -> None:
     rates = {("sb3", "cpu"): 2.0, ("sb3", "cuda"): 6.0, ("rllib", "cpu"): 5.0}
-    sb3, rllib = made.portabilities(FIELDS, UNIFORM, rates, "dqn", {})[1:]
+    sb3, rllib = validation_rows.portabilities(FIELDS, UNIFORM, rates, "dqn", {})[1:]
     assert (sb3.value, sb3.lacking) == (pytest.approx(32 * 3), [])
     assert (rllib.who, rllib.status) == ("rllib", "not_run")
     more = [*UNIFORM, ran("torch:cuda-cuda-cpu", 1.0)]
-    rllib = made.portabilities(FIELDS, more, rates, "dqn", {})[2]
+    rllib = validation_rows.portabilities(FIELDS, more, rates, "dqn", {})[2]
     assert (rllib.value, rllib.lacking) == (0, ["cuda-cuda"]), "whatever its rate with CUDA is"
 
 
@@ -450,18 +458,18 @@ def test_a_library_without_a_rate_on_a_device_has_no_portability_and_says_what_m
     measured: list[str], ones: list[Achieved], said: str
 ) -> None:
     rates = {("sb3", device): 2.0 for device in measured}
-    row = made.portabilities(FIELDS, ones, rates, "dqn", {})[1]
+    row = validation_rows.portabilities(FIELDS, ones, rates, "dqn", {})[1]
     assert (row.who, row.status, row.value) == ("sb3", "not_run", None)
     assert row.reason == f"needs: {said} before it"
 
 
-@pytest.mark.parametrize("device", made.COMPARED_ON)
+@pytest.mark.parametrize("device", validation_rows.COMPARED_ON)
 def test_a_library_is_compared_on_the_device_that_its_portability_needs(device: str) -> None:
-    assert networks_on(Mapping.parse(made.COMPARED_ON[device])) == device
+    assert networks_on(Mapping.parse(validation_rows.COMPARED_ON[device])) == device
 
 
 def test_baselines_that_do_not_have_the_algorithm_have_no_portability() -> None:
-    rows = made.portabilities(FIELDS, [ran("torch-flat-cpu", 10.0)], {}, "ddpg", {})
+    rows = validation_rows.portabilities(FIELDS, [ran("torch-flat-cpu", 10.0)], {}, "ddpg", {})
     names = {row.who for row in rows}
     assert len(rows) == len(names), "all was measured, so that there is one portability of each"
     assert names == {"placerl", *(name for name in JUDGED_FOR_PORTABILITY if trains(name, "ddpg"))}

@@ -14,7 +14,7 @@ def composed_candidates(table: PerformanceTable) -> list[Mapping]:
         table: times of the calls, by backend and device.
     """
     managers = table.targets("round.sample") or [Target("native")]
-    found = [
+    on_host = [
         Mapping(learner, rmm, storage)
         for learner in table.targets("round.learn")
         for rmm in managers
@@ -27,7 +27,7 @@ def composed_candidates(table: PerformanceTable) -> list[Mapping]:
         for learner in table.targets(f"{rounds}.learn")
         for rmm in table.targets(f"{rounds}.sample")
     ]
-    return found + stored
+    return on_host + stored
 
 
 def _boards(table: PerformanceTable, learner: Target, rmm: Target) -> list[Target]:

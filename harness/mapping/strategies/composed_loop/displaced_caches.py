@@ -64,8 +64,8 @@ class DisturbedPart:
     @property
     def cells(self) -> tuple[Cell, ...]:
         """Return the cells that the prediction uses."""
-        made = [cell for one in self.partners for cell in (one.beside, one.alone, one.emptied)]
-        return (*made, *([self.emptied] if self.emptied else []))
+        partner_cells = [cell for one in self.partners for cell in (one.beside, one.alone, one.emptied)]
+        return (*partner_cells, *([self.emptied] if self.emptied else []))
 
 
 _SLOWED_BY = {
@@ -81,9 +81,9 @@ _SLOWED_BY = {
 
 def disturbed_parts(table: PerformanceTable, mapping: Mapping) -> dict[str, DisturbedPart]:
     """Return the terms of a mapping that run with a part that is not native, unless all were profiled together."""
-    found: dict[str, DisturbedPart] = {}
+    parts: dict[str, DisturbedPart] = {}
     if rounds_of(mapping) != HOSTED:
-        return found
+        return parts
     for term, names in _SLOWED_BY.items():
         partners = []
         part = names[0].partition(".")[2]
@@ -97,5 +97,5 @@ def disturbed_parts(table: PerformanceTable, mapping: Mapping) -> dict[str, Dist
         cold = None if own == NATIVE or term == "loop" else (f"cold_round.{part}", own)
         # A simulated device has no such part; next to it all parts are already cold.
         if partners and (cold is None or cold in table):
-            found[term] = DisturbedPart(tuple(partners), cold)
-    return found
+            parts[term] = DisturbedPart(tuple(partners), cold)
+    return parts

@@ -51,62 +51,62 @@ class ComposedLoop:
             KeyError: a call that the model needs was not timed.
         """
         if problem.on_policy:
-            made = on_policy_round(table, problem, mapping)
+            composed = on_policy_round(table, problem, mapping)
         elif self.loop in CONCURRENT:
-            made = overlapped_round(table, problem, mapping, relaxed=self.loop is Loop.RELAXED)
+            composed = overlapped_round(table, problem, mapping, relaxed=self.loop is Loop.RELAXED)
         else:
-            made = in_turn_round(table, problem, mapping, apart=self.loop is Loop.STRICT)
-        simulated = with_simulated(made, table, problem, platform, mapping)
+            composed = in_turn_round(table, problem, mapping, apart=self.loop is Loop.STRICT)
+        simulated = with_simulated(composed, table, problem, platform, mapping)
         seconds = {term: simulated.seconds(table, term) for term in simulated.calls}
         if COPIES in seconds:
             seconds["insert"] += seconds.pop(COPIES)
         # gathering uses a simulated device's memory
         if "gather" in simulated.transfers_s and "gather" not in seconds:
-            seconds["gather"] = made.gradient_steps * simulated.transfers_s["gather"]
+            seconds["gather"] = composed.gradient_steps * simulated.transfers_s["gather"]
         if "write" in simulated.transfers_s:
             seconds["write"] = simulated.transfers_s["write"]
         if "publish" in simulated.transfers_s:
             seconds["publish"] = simulated.transfers_s["publish"]
         ahead = problem.ahead if self.loop is Loop.RELAXED else 0
         # On one core nothing runs in parallel.
-        parallel = self.loop in CONCURRENT and simulated is made and platform.cpu_cores > 1
+        parallel = self.loop in CONCURRENT and simulated is composed and platform.cpu_cores > 1
         busy = BusyCores.of(table, mapping) if parallel else None
         if busy:
             busy.slow_down(seconds)
         round_s = self._round(simulated, table, seconds, ahead).period_s
-        if self.loop in CONCURRENT and simulated is made:
-            round_s = max(round_s, least_s(seconds, platform.cpu_cores, threads=made.manager == RMM))
+        if self.loop in CONCURRENT and simulated is composed:
+            round_s = max(round_s, least_s(seconds, platform.cpu_cores, threads=composed.manager == RMM))
         cells = tuple(dict.fromkeys((*simulated.cells, *(busy.cells if busy else ()))))
         return Prediction(
             mapping=mapping,
             model=self.name,
-            gps=made.gradient_steps / round_s,
-            terms_s={term: value / made.gradient_steps for term, value in seconds.items()},
+            gps=composed.gradient_steps / round_s,
+            terms_s={term: value / composed.gradient_steps for term, value in seconds.items()},
             cells=cells,
             inputs=inputs_provenance(table, cells),
         )
 
     def _round(
-        self, made: ComposedRound, table: PerformanceTable, seconds: MappingABC[str, float], ahead: int
+        self, composed: ComposedRound, table: PerformanceTable, seconds: MappingABC[str, float], ahead: int
     ) -> ScheduledRound:
         overlapped, learn = self.loop in CONCURRENT, "step" if "step" in seconds else "learner"
-        times = 1 if learn == "step" else made.gradient_steps
+        times = 1 if learn == "step" else composed.gradient_steps
 
         def call(term: str, unit: str = HOST, times: int = 1) -> Call:
-            if term in made.calls and is_simulated(table, *made.calls[term][0]):
-                unit = made.calls[term][0][1].device
+            if term in composed.calls and is_simulated(table, *composed.calls[term][0]):
+                unit = composed.calls[term][0][1].device
             return Call(unit, seconds.get(term, 0.0) / times)
 
         return ScheduledRound(
             act=call("actor", ACTORS if overlapped else HOST),
             insert=call("insert"),
-            sample=call("sample" if "sample" in seconds else JOINT, made.manager, times),
+            sample=call("sample" if "sample" in seconds else JOINT, composed.manager, times),
             gather=call("gather", STORAGE, times),
             write=call("write", STORAGE),
             learn=call(learn, times=times),
-            update=call("update", made.manager, times),
+            update=call("update", composed.manager, times),
             gradient_steps=times,
-            publish=call("publish", LINK if "publish" in made.transfers_s else HOST),
+            publish=call("publish", LINK if "publish" in composed.transfers_s else HOST),
             host_s=sum(seconds.get(term, 0.0) for term in ("loop", "prepare")),
             overlapped=overlapped,
             ahead=ahead,

@@ -19,15 +19,15 @@ from placerl.harness.mapping.target import CPU, Mapping, Target
 
 
 def with_simulated(
-    made: ComposedRound, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
+    composed: ComposedRound, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
 ) -> ComposedRound:
     """Add the times of links to and from simulated devices, and separate gathering by a replay or a storage there."""
-    calls, slowed = dict(made.calls), dict(made.disturbed)
+    calls, slowed = dict(composed.calls), dict(composed.disturbed)
     learner = mapping.learner if is_simulated(table, "round.learn", mapping.learner) else CPU
     rmm = mapping.rmm if is_simulated(table, "round.sample", mapping.rmm) else CPU
     storage = mapping.storage
     if learner == rmm == CPU:
-        return made
+        return composed
 
     def link_s(source: Target, target: Target, sent_bytes: int) -> float:
         if source == target == CPU:
@@ -40,7 +40,7 @@ def with_simulated(
         transfers_s["publish"] = link_s(learner, CPU, problem.acting_words * WORD_BYTES)
         slowed.pop("learner", None)
     if not problem.on_policy:
-        rounds = made.gradient_steps // problem.round_gradient_steps
+        rounds = composed.gradient_steps // problem.round_gradient_steps
         rows = rounds * problem.round_vector_steps * problem.actors
         stored_bytes, priority_bytes = rows * problem.item_bytes, rows * PRIORITY_BYTES
         together = rmm.device == storage.device  # one transfer brings items and priorities
@@ -70,7 +70,7 @@ def with_simulated(
             transfers_s["gather"] += link_s(storage, storage, batch_bytes)
     if learner != CPU and rmm != CPU:
         _among_simulated(calls, slowed, table)
-    return replace(made, calls=calls, transfers_s=transfers_s, disturbed=slowed)
+    return replace(composed, calls=calls, transfers_s=transfers_s, disturbed=slowed)
 
 
 def _among_simulated(calls: Calls, slowed: dict[str, DisturbedPart], table: PerformanceTable) -> None:
