@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -146,6 +147,31 @@ def test_where_pinning_is_forbidden_the_loop_runs_all_the_same(monkeypatch: pyte
     monkeypatch.setattr(os, "sched_setaffinity", forbidden)
     clock = iter(range(9))
     assert len(loop_times(0, 3.0, lambda: float(next(clock)))) == 3
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_readings_are_differences_and_the_cores_share_the_time(
+    known: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    walls_s, own_s = iter((100.0, 102.0)), iter((7.0, 8.0))
+    busy = iter((BusyTime(10.0, 1.0), BusyTime(14.0, 2.5) if known else None))
+    looped = []
+    clocks = SimpleNamespace(perf_counter=lambda: next(walls_s), process_time=lambda: next(own_s))
+    monkeypatch.setattr(noise, "time", clocks)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.25, 5.0, 9.0))
+    monkeypatch.setattr(noise, "_last", None)
+    monkeypatch.setattr(noise, "loop_times", lambda *one: looped.append(one) or EVEN)
+    monkeypatch.setattr(noise, "busy_time", lambda cores, root: next(busy))
+    found = measure_noise([2, 5, 7], tmp_path)
+    assert looped == [(core, pytest.approx(0.1)) for core in (2, 5, 7)]
+    if known:
+        assert found.busy_cores == pytest.approx((4.0 - 1.0 - TICKS_S) / 2)
+        assert found.stolen_cores == pytest.approx(0.75)
+    else:
+        assert found.busy_cores is found.stolen_cores is None
+    assert found.pressure_percent is None
+    assert found.load_average == 0.25, "of the last minute"
+    assert noise.last_noise() is found
 
 
 def test_what_was_measured_last_is_in_the_conditions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from placerl.harness.core.row import HowTimed, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.report import reference
 from placerl.harness.store import migration, tables
-from placerl.harness.store.rows import OfStrategy, OtherResult
+from placerl.harness.store.rows import ClaimRow, ComparisonResult, OfStrategy, OtherResult
 from placerl.harness.store.store import Store
 
 OLD = Path(__file__).with_name("schema_1.sqlite.gz")
@@ -194,3 +194,19 @@ def test_a_training_that_failed_keeps_its_mapping(suite: str) -> None:
     failed = {"backend": "placerl", "device": "native-native-cpu", "status": "failed", "reason": "x"}
     row = migration.typed(old_row(suite=suite, value=None, **failed))
     assert row.where == "native-native-cpu"
+
+
+def test_a_suite_that_is_not_known_holds_other_results() -> None:
+    assert migration.kind_of("claim", "cycles") is ClaimRow
+    for suite in ("a", "claims", "zzz"):
+        assert migration.kind_of(suite, "cycles") is OtherResult
+
+
+def test_a_comparison_names_its_baseline_or_was_measured_in_it() -> None:
+    fields = {"suite": "compare", "quantity": "gradient_steps_per_s", "unit": "1/s", "backend": "placerl"}
+    stated = migration.typed(old_row(**fields, details={"baseline": "sb3"}))
+    assert isinstance(stated, ComparisonResult)
+    assert (stated.system, stated.baseline) == ("placerl", "sb3")
+    bare = migration.typed(old_row(**fields | {"backend": "sb3"}))
+    assert isinstance(bare, ComparisonResult)
+    assert (bare.system, bare.baseline) == ("sb3", "sb3")

@@ -24,7 +24,8 @@ def index_times(gpu_over_cpu: dict[int, float], **more: Any) -> list[Row]:
     ("gpu_over_cpu", "outcome"),
     [
         ({32: 3.0, 2048: 0.1}, Outcome.REPRODUCED),
-        ({32: 3.0}, Outcome.REPRODUCED),
+        ({32: 1.1}, Outcome.REPRODUCED),
+        ({32: 0.9}, Outcome.NOT_REPRODUCED),
         ({32: 0.5, 2048: 3.0}, Outcome.NOT_REPRODUCED),  # the smallest batch counts
         ({32: 1.0}, Outcome.NO_VERDICT),
         ({}, Outcome.NOT_RUN),
