@@ -61,7 +61,7 @@ class Asked:
         check(item, mapping, self.size)
         placement = Placement.of(mapping).chosen(self.place)
         batch_size = item.training.batch_size
-        shape = Shape(batch_size=batch_size)
+        shape = Shape(batch_size=batch_size)  # the shards sample by themselves, so no calls are joined
         resolved = Resolved(item, mapping, STRICT, Fusion.NONE, shape, self.size.actors)
 
         def measure(run: Run, report: Report) -> Sequence[Row]:

@@ -40,7 +40,6 @@ from placerl.harness.cluster.placement import Placement
 from placerl.harness.cluster.roles import CallStats, EnvironmentActor, LearnerActor, ReplayShard
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime import compose, mapped_parts
 from placerl.harness.runtime.actors.actor import Episode
@@ -96,7 +95,6 @@ class ClusterTraining:
         environment_steps: number of steps taken so far, by all actors together.
         restarts: how often Ray has restarted each role; roles that never were are left out.
         nodes: Ray's name of the machine on which each role ran last.
-        fusion: always "none": replay and learner run as separate calls.
         provenance: always "measured": the reported seconds are those of a clock.
 
     Raises:
@@ -121,7 +119,6 @@ class ClusterTraining:
         placement = placement or Placement.of(mapping)
         workload = _with_environments(workload, size.actors)
         shard_workload = _of_a_shard(workload, size.shards)
-        self.fusion = Fusion.NONE  # the shards sample by themselves
         settings = workload.training
         self._batch_size = settings.batch_size
         self._algorithm = algorithm_of(workload)

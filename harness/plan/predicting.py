@@ -215,12 +215,10 @@ def predictions(
         simulated_profile.checked_device(device)
         if platform != platforms.THIS_MACHINE:
             raise UserError(COMMAND_LINE, _DEVICE, device, ("none with another ", _PLATFORM))
+    if platform == platforms.THIS_MACHINE:
         with closing(begin(results, time_to_spend)) as run:
-            rows = predicted(run, item, time_to_spend, device=device)
-    elif platform == platforms.THIS_MACHINE:
-        with closing(begin(results, time_to_spend)) as run:
-            rows = predicted(run, item, time_to_spend, others)
-            if not others:
+            rows = predicted(run, item, time_to_spend, others, device)
+            if device is None and not others:
                 elsewhere = run.rows(PredictedRate, suite=Suite.PREDICTION, workload=item.name)
     else:
         modelled = platforms.load(platform)

@@ -25,6 +25,7 @@ from placerl.harness.pieces.learners import learner_targets, step_case
 from placerl.harness.pieces.storage import storage_cases_on
 from placerl.harness.pieces.trees import tree_cases
 from placerl.harness.platforms import of_this_machine
+from placerl.harness.runtime.resolve import check_unmapped
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.harness.workloads.task import item_bytes
 from placerl.primitives import sum_tree
@@ -85,8 +86,9 @@ def choose(task: CustomTask, schedule: Schedule = STRICT) -> MappingChoice:
         schedule: how the mapping will be run. Learners are timed with the number of threads given here.
 
     Raises:
-        UserError: no learner or no sum tree runs the program.
+        UserError: no mapping could run the options, or no learner or no sum tree runs the program.
     """
+    check_unmapped(schedule, task)
     parts = _pieces(task, schedule.threads)
     protocol = Protocol(rounds=ROUNDS, budget_s=BUDGET_S, fewest_rounds=5, threads=schedule.threads)
     timings = measure(distinct(parts), protocol)

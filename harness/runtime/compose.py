@@ -53,8 +53,7 @@ class Parts:
         replay: keeps the priorities, and samples batches.
         learner: takes the gradient steps.
         rng: source of the random numbers of sampling.
-        fusion: which calls are joined into one native call.
-        steps: runs whole gradient steps in one call, if `fusion` is `Fusion.STEP`.
+        steps: runs whole gradient steps in one call, if they are one (`Fusion.STEP`).
         acting: actors to use instead of starting those of the plan; None: start them.
     """
 
@@ -63,7 +62,6 @@ class Parts:
     replay: Replay
     learner: Learner
     rng: np.random.Generator
-    fusion: Fusion
     steps: FusedSteps | None = None
     acting: Actors | None = None
 
@@ -102,7 +100,6 @@ def compose(resolved: Resolved, *, seed: int, local_storage: int) -> Parts:
         replay=replay,
         learner=trainee,
         rng=np.random.default_rng(sampling_seed),
-        fusion=fusion,
         steps=steps,
     )
 

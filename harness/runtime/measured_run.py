@@ -41,12 +41,8 @@ class Trains(Protocol):
     present policy without exploration, and `close` ends the training.
 
     Attributes:
-        fusion: which calls are joined into one native call.
         provenance: provenance of the seconds that it reports, such as measured or simulated.
     """
-
-    @property
-    def fusion(self) -> Fusion: ...
 
     @property
     def provenance(self) -> Provenance: ...
@@ -288,7 +284,7 @@ def measured(
     columns = {
         "mapping": str(resolved.mapping),
         "assignment": str(Assignment.of(resolved.mapping)),
-        "fusion": str(training.fusion),
+        "fusion": str(resolved.fusion),
         **tree_columns(training),
         "seed": seed,
         "threads": resolved.schedule.threads,

@@ -3,7 +3,6 @@
 import numpy as np
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.loop.schedule import Fusion
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.compose import environment_seeds
 from placerl.harness.runtime.on_policy_loop import OnPolicyLoop
@@ -24,14 +23,12 @@ class NativeIterations(OnPolicyLoop):
     Attributes:
         gradient_steps: gradient steps taken so far.
         learner: the learner.
-        fusion: always "iteration".
         provenance: always "measured".
 
     Raises:
         UserError: the learner cannot be created.
     """
 
-    fusion = Fusion.ITERATION
     provenance = Provenance.MEASURED
 
     def __init__(self, resolved: Resolved, *, seed: int = 0) -> None:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.loop.schedule import Fusion
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.compose import replay_of, storage_of
 from placerl.harness.runtime.resolve import Resolved
@@ -41,13 +40,13 @@ class ThreadedTraining:
         UserError: C++ threads cannot train the algorithm, which they find when they are created.
     """
 
-    fusion = Fusion.REPLAY
     provenance = Provenance.MEASURED
 
     def __init__(self, resolved: Resolved, *, seed: int = 0, lead: int = LEAD) -> None:
+        self.fusion = resolved.fusion
         workload, mapping, threads = resolved.workload, resolved.mapping, resolved.processes
         settings = workload.training
-        self.replay = replay_of(workload, mapping, storage_of(workload, mapping), resolved.fusion)
+        self.replay = replay_of(workload, mapping, storage_of(workload, mapping), self.fusion)
         assert isinstance(self.replay, ConcurrentReplay)
         actors = threads or 1
         each = settings.actors // actors

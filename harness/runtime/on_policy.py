@@ -41,7 +41,6 @@ class OnPolicyTraining(OnPolicyLoop):
     Attributes:
         gradient_steps: gradient steps taken so far.
         learner: the learner.
-        fusion: always "none".
         provenance: provenance of the seconds that it reports, such as measured or simulated.
 
     Raises:

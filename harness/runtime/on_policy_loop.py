@@ -10,7 +10,6 @@ import numpy.typing as npt
 import torch
 
 from placerl.harness.loop.real_time import RealTime
-from placerl.harness.loop.schedule import Fusion
 from placerl.harness.measure.conditions import set_blas_threads
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.mapped_parts import learner_of
@@ -39,8 +38,6 @@ class OnPolicyLoop(ABC):
         UserError: the learner cannot be created.
     """
 
-    fusion = Fusion.NONE
-
     def __init__(self, resolved: Resolved, seed: int, learner: Learner | None = None) -> None:
         # `PPO.prepare` runs forward passes in NumPy and PyTorch, and some actors choose their actions with NumPy. With
         # small networks and two threads, `prepare` takes ten times as long for CartPole, and four times for Hopper.
@@ -53,7 +50,7 @@ class OnPolicyLoop(ABC):
         self._environment_seed, self._exploration_seed, self._dealing_seed, learner_seed = seeds
         self.learner = learner or learner_of(workload, mapping, learner_seed, schedule)
         self._algorithm = cast(PPO, self.learner.algorithm)
-        self._time = RealTime()
+        self.fusion, self._time = resolved.fusion, RealTime()
         self.gradient_steps = 0
 
     @property

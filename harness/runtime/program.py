@@ -23,7 +23,7 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.choice import MappingChoice, choose
-from placerl.harness.runtime.resolve import check_unmapped, resolve
+from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.training import Training
 from placerl.harness.workloads import ReplayTable, TrainingTable, custom_task
 from placerl.harness.workloads.custom_task import CustomTask, MakeEnvironment
@@ -126,7 +126,7 @@ class Program:
         Raises:
             UserError: as of `task`, or no mapping runs the program with its options.
         """
-        return _choice(self.task(), self.schedule)
+        return choose(self.task(), self.schedule)
 
 
 def compose(
@@ -174,15 +174,9 @@ def compose(
         raise error.in_python("compose") from None
 
 
-def _choice(task: CustomTask, schedule: Schedule) -> MappingChoice:
-    """Return the composer's choice; UserError for options that no mapping could run."""
-    check_unmapped(schedule, task)
-    return choose(task, schedule)
-
-
 def _chosen(task: CustomTask, schedule: Schedule) -> Mapping:
     """Return the composer's mapping, and print what it is and why."""
-    choice = _choice(task, schedule)
+    choice = choose(task, schedule)
     for line in choice.lines():
         print(f"{task.name}: {line}", file=sys.stderr)
     return choice.prediction.mapping

@@ -157,7 +157,7 @@ class Training:
                 opened.callback(self._parallel.close)
                 parts = replace(parts, learner=self._parallel)
             self._storage, self.replay = parts.storage, parts.replay
-            self.learner, self.fusion = parts.learner, parts.fusion
+            self.learner, self.fusion = parts.learner, resolved.fusion
             self._steps = parts.steps
             self._time: RealTime = time_of(
                 mapping,

@@ -137,11 +137,8 @@ def training_of(item: Workload, trainee: Learner, seed: int) -> Training:
         replay=UniformReplay(storage),
         learner=trainee,
         rng=np.random.default_rng(streams.sampling),
-        fusion=Fusion.NONE,
     )
-    training = Training(
-        resolve(STRICT, item, MAPPING, trainee.batch_size, existing=parts.fusion), parts=parts
-    )
+    training = Training(resolve(STRICT, item, MAPPING, trainee.batch_size, existing=Fusion.NONE), parts=parts)
     training.fill()
     return training
 

@@ -34,7 +34,7 @@ def empty_training(
     """
     nothing = cast(Any, Nothing(problem.round_vector_steps * problem.actors))
     steps = nothing if fusion is Fusion.STEP else None
-    parts = Parts(nothing, nothing, nothing, nothing, np.random.default_rng(0), fusion, steps)
+    parts = Parts(nothing, nothing, nothing, nothing, np.random.default_rng(0), steps)
     resolved = resolve(schedule, workload, _MAPPING, problem.batch_size, existing=fusion)
     training = Training(resolved, parts=parts)
     training.gradient_steps = 1

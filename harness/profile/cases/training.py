@@ -273,7 +273,6 @@ def _off_policy(
         replay=replay,
         learner=learner,
         rng=np.random.default_rng(sampling_seed),
-        fusion=fusion,
         steps=steps_of(replay, learner, ahead, relaxed) if fusion is Fusion.STEP else None,
         # Actors in a thread would share the host's GIL.
         acting=shared.actors(mapping.learner) if overlap and not simulated else None,

@@ -14,7 +14,7 @@ import torch
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.loop.schedule import Schedule
-from placerl.harness.runtime import program
+from placerl.harness.runtime import choice, program
 from placerl.harness.runtime.program import Settings, compose
 from placerl.primitives.replay import ConcurrentReplay
 from tests.limits import LIMIT_S
@@ -428,7 +428,7 @@ ALONE = "with a step of your own, which has no gradients to share"
     ],
 )
 def test_options_that_no_mapping_runs_are_refused_before_anything_is_timed(monkeypatch, options, message):
-    monkeypatch.setattr(program, "choose", lambda *_: pytest.fail("it was timed"))
+    monkeypatch.setattr(choice, "measure", lambda *_: pytest.fail("it was timed"))
     settings = Settings(name="mine", learning_starts=100, actors=2)
     with pytest.raises(UserError) as refused:
         compose(Sides, FIRST, step, act, settings=settings, schedule=Schedule(**options))

@@ -273,11 +273,12 @@ def test_numbers_that_are_none_are_blamed_on_the_actor_and_other_mistakes_are_no
 
 def test_what_the_memory_does_not_hold_is_refused_unless_it_has_been_made(monkeypatch):
     task = short("cartpole-dqn")
-    parts = compose.compose(resolved(task, MAPPING), seed=1, local_storage=256)
+    made_of = resolved(task, MAPPING)
+    parts = compose.compose(made_of, seed=1, local_storage=256)
     monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     with pytest.raises(UserError, match=r"replay\.capacity: found 500"):
         replay_training(task, MAPPING)
-    replay_training(task, MAPPING, parts=parts).close()
+    replay_training(task, MAPPING, parts=parts, existing=made_of.fusion).close()
 
 
 class Ended(Exception):

@@ -53,7 +53,8 @@ def training(the_workload, ahead=0, links=Links, learner=True, rmm=True, boards=
     if rmm:
         simulate(parts.replay, insert=INSERT_S, sample=SAMPLE_S, update_priorities=UPDATE_S)
     asked = Schedule(presampled_batches=ahead, **options)
-    made = replay_training(the_workload, mapping, schedule=asked, parts=parts, platform=links)
+    existing = {"parts": parts, "existing": Fusion.NONE}
+    made = replay_training(the_workload, mapping, schedule=asked, platform=links, **existing)
     devices = made._time._devices
     for number, name in enumerate(devices):
         devices[name] = devices[name]._replace(name=f"board {number % boards}")

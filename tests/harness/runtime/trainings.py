@@ -4,7 +4,6 @@ from typing import Any
 
 from placerl.harness.loop.schedule import STRICT, Fusion, Schedule
 from placerl.harness.mapping import Mapping
-from placerl.harness.runtime.compose import Parts
 from placerl.harness.runtime.measured_run import start
 from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.runtime.resolve import Resolved, resolve
@@ -31,13 +30,12 @@ def replay_training(
     batch_size: int | None = None,
     seed: int = 0,
     schedule: Schedule = STRICT,
-    parts: Parts | None = None,
+    existing: Fusion | None = None,
     **own: Any,
 ) -> Training:
-    """A training with a replay, of given parts or of those that the mapping names."""
-    existing = parts.fusion if parts else None
+    """A training with a replay, of given parts, whose fusion is given, or of those that the mapping names."""
     resolved = resolve(schedule, task, mapping, batch_size, existing=existing)
-    return Training(resolved, seed=seed, parts=parts, **own)
+    return Training(resolved, seed=seed, **own)
 
 
 def on_policy_training(
