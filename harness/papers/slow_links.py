@@ -66,12 +66,11 @@ def at_slow_links(frame: pd.DataFrame) -> pd.DataFrame:
     scale = pd.Series([factors.get(label, 1.0) for label in frame.index], frame.index)
     columns: dict[str, Any] = {name: frame[name] * scale for name in ("value", "low", "high")}
     columns["samples"] = [
-        tuple(factor * sample for sample in samples)
-        for samples, factor in zip(frame["samples"], scale, strict=True)
+        tuple(factors.get(label, 1.0) * sample for sample in samples)
+        for label, samples in frame["samples"].items()
     ]
     for name in _CHANGED:
-        stored = zip(frame.index, frame[name], strict=True)
-        new = [changed[label][name] if label in changed else value for label, value in stored]
+        new = [changed[label][name] if label in changed else value for label, value in frame[name].items()]
         columns[name] = pd.Series(new, frame.index, dtype=object)
     return frame.assign(**columns)
 

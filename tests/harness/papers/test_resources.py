@@ -9,6 +9,7 @@ import pytest
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import Outcome, resources
 from placerl.harness.papers.fix import table_1 as fix_table_1
+from placerl.harness.papers.map import table_6 as map_table_6
 from placerl.harness.papers.ppo import table_1 as ppo_table_1
 from placerl.primitives.fpga.tools import counted
 from tests.harness.papers.rows import frame_of, verdict
@@ -138,3 +139,26 @@ def test_the_papers_folders_state_their_rows() -> None:
     assert [item.table for item in stated] == ["map_table_6"] * 2 + ["ppo_table_1"] + ["fix_table_1"] * 2
     beside = [item for _, items in resources.rows() for item in items]
     assert sorted(item.row for item in beside) == sorted(item.row for item in stated)
+
+
+def copies(item: resources.Counterpart) -> dict[str, int]:
+    return {f"{share.parts}{share.subject.split()[0]}": share.copies for share in item.shares}
+
+
+def test_map_s_replay_manager_has_every_block_for_each_sub_tree_that_its_row_names() -> None:
+    manager, learner = map_table_6.COUNTERPARTS
+    sub_trees = int(manager.row.removeprefix("RMM (S=").removesuffix(")"))
+    assert set(copies(manager).values()) == {sub_trees}
+    for share in manager.shares:
+        stated = dict(word.split("=") for word in share.subject.split()[1:])
+        assert int(stated.get("banks", sub_trees)) == sub_trees
+        assert 2 ** int(stated["levels"]) * sub_trees == 2**20, "leaves in all"
+    assert copies(learner) == {"learner-pipeline": 2, "forward_learner-pipeline": 2}, "actor and critic"
+
+
+def test_fix_s_and_ppo_s_rows_are_of_two_cores_of_16_by_16_elements() -> None:
+    assert copies(fix_table_1.ELEMENTS) == {"processing-element": 2 * 16 * 16}
+    assert copies(fix_table_1.ADAM) == {"adam-unit": 1}
+    (cores,) = ppo_table_1.COUNTERPARTS
+    assert "side=16" in cores.shares[0].subject
+    assert copies(cores) == {"gemm-core": 2, "adam-unit": 16}, "16 weights a cycle"

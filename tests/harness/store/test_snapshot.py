@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placerl.harness.core.errors import UserError
+from placerl.harness.store.snapshot import snapshot
 from placerl.harness.store.store import Store
 from tests.harness.store.rows import row
 
@@ -184,3 +185,14 @@ def test_a_copy_made_in_the_middle_of_a_change_is_whole(tmp_path: Path) -> None:
         copy = tmp_path / "copy.sqlite"
         copy.write_bytes(first + copied.read())
     assert content(copy) == BUT_THE_LAST
+
+
+def test_a_database_of_something_else_is_refused_and_closed(tmp_path: Path) -> None:
+    path = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE other (value)")
+    with pytest.raises(UserError) as refused:
+        snapshot(path)
+    assert "other.sqlite" in str(refused.value)
+    opened = [os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert str(path) not in opened

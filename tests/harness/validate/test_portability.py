@@ -63,6 +63,13 @@ def test_a_machine_counts_with_its_newest_code(tmp_path: Path) -> None:
     assert found.mean.value == pytest.approx(256 * 500.0)
 
 
+@pytest.mark.parametrize("quantity", ["episode_return", "throughput_ratio"])
+def test_other_quantities_of_a_validation_do_not_count(quantity: str, tmp_path: Path) -> None:
+    rows = [ran("native-native-cpu", 100.0), ran("torch-flat-cpu", 900.0, quantity=quantity, unit="1")]
+    (found,) = over_platforms(frame_of(tmp_path, one=rows, other=rows))
+    assert found.mean.value == pytest.approx(256 * 100.0)
+
+
 def test_one_machine_alone_has_no_portability(tmp_path: Path) -> None:
     assert over_platforms(frame_of(tmp_path, single=[ran("native-native-cpu", 1.0)])) == []
 
