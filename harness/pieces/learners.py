@@ -27,7 +27,7 @@ from placerl.primitives import _native, learner
 from placerl.primitives.algorithms import tree
 from placerl.primitives.learner import Learner, aware_training
 from placerl.primitives.learner.aware_training import FixedPointLearner
-from placerl.primitives.learner.native.learner import NativeLearner
+from placerl.primitives.learner.native.native_backend import NativeLearner
 from placerl.primitives.quantization.precision import BFLOAT_16, DYNAMIC, FLOAT_32
 from placerl.primitives.replay import FieldSpec
 
