@@ -73,7 +73,7 @@ class Race:
         for name in self.chosen:
             lacks = max(0, FEWEST_SAMPLES - log_ratios(rates[leader], rates.get(name, {})).size)
             if name in rates and (lacks or name in self._elimination.left):
-                lacking[name] = max(lacks, lacking.get(name, 0))
+                lacking[name] = lacks
         return lacking
 
     def behind(self, rates: Rates) -> dict[str, float]:

@@ -9,6 +9,7 @@ from placerl.harness.measure.statistics import (
     PAIRS,
     Comparison,
     Ratio,
+    Samples,
     compare,
     evenly_spread,
     faster_half,
@@ -340,3 +341,12 @@ def test_the_bounds_of_equal_samples_are_in_order_in_their_last_bit(monkeypatch:
     monkeypatch.setattr(statistics, "_bootstrap", lambda *_, **__: bounds)
     low, high = statistics.interval(np.ones(6), in_order=True)
     assert low <= high
+
+
+def test_five_samples_have_a_width_which_the_correction_s_error_adds_to():
+    exact, moved = np.zeros(5), np.full(5, 0.5)
+    values = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert Samples(values, exact).width == relative_width(values) < float("inf")
+    assert Samples(values[:4], exact[:4]).width == float("inf")
+    assert Samples(np.ones(5), moved, 0.1).width == pytest.approx(2 * 1.96 * 0.1 * 0.5)
+    assert (Samples(values, exact).moved, Samples(values, moved).moved) == (False, True)

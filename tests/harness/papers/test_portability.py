@@ -15,7 +15,8 @@ from tests.harness.papers.rows import compared, frame_of
 
 @pytest.mark.parametrize(
     ("last", "low"),
-    [((100.0, 0.01), True), ((100.0, 1.0), False), (None, False)],  # 0 within an interval, and no interval
+    # 0 as the end of an interval, 0 within one, and no interval
+    [((100.0, 0.01), True), ((100.0, 1.0), False), ((100.0, 1.5), False), (None, False)],
 )
 def test_a_harmonic_mean_has_an_interval_only_of_rates_above_0(
     last: tuple[float, float] | None, low: bool
@@ -78,6 +79,16 @@ def test_less_than_two_machines_that_trained_in_both_have_no_portability(
     second: list[tuple[str, float]], more: dict[str, str], tmp_path: Path
 ) -> None:
     assert beside(tmp_path, {"a": [("ours", 1.0), ("theirs", 1.0)], "b": second}, **more) == []
+
+
+def test_machines_of_which_none_ran_both_have_no_portability(tmp_path: Path) -> None:
+    assert beside(tmp_path, {"a": [("ours", 1.0)], "b": [("theirs", 1.0)]}) == []
+
+
+def test_of_equal_rates_the_first_counts(tmp_path: Path) -> None:
+    rows = [("ours", 1.0), ("ours", 1.0), ("theirs", 1.0)]
+    (found,) = beside(tmp_path, {"a": rows, "b": rows})
+    assert found.ours.rows == (0, 3)
 
 
 def test_a_rate_of_less_than_one_counts(tmp_path: Path) -> None:

@@ -100,6 +100,14 @@ def test_what_is_undecided_comes_after_what_is_judged():
     assert narrow(seconds, COST, 1.9) == set()
 
 
+def test_a_call_that_was_not_timed_leaves_the_calls_of_other_mappings_in_the_rounds():
+    narrow = narrowing(EVERY, [Choosing(Loop.FUSED, SLOW)])
+    seconds = times({FAST: 1.0, SLOW: 100.0, OTHER: 100.0}, 1)
+    del seconds["piece native"]
+    cost = {name: time_s for name, time_s in COST.items() if name != "piece native"}
+    assert narrow(seconds, cost, 12.0) == {*named(FAST, SLOW), "piece torch"}
+
+
 def test_gradient_steps_are_compared_not_calls():
     narrow = narrowing(EVERY, [Choosing(Loop.FUSED, FAST)])
     narrow._runs[case_name(SLOW, Loop.FUSED)].gradient_steps = 1000
