@@ -48,7 +48,7 @@ _LEARNT = frozenset(
 )
 """Quantities that are printed as sentences below the table of rates."""
 _ON_CLUSTER = ("actors", "processes", "learners")
-"""Schedule that a training over Ray actors supports, of those of a training on this machine."""
+"""Options that a training over Ray actors supports, of those of a training on this machine."""
 MOST_S, MOST_STEPS = 10**7, 10**12
 """Upper limits of a run: far more than anybody waits for, and finite."""
 MOST_SEED = 2**32 - 1
@@ -119,7 +119,7 @@ def run(  # noqa: PLR0913 (a command: its options)
     That is the return at the end (greedy episodes), the best while training, and after how many environment steps and
     seconds the task's threshold was reached.
 
-    Schedule that the machine or the workload does not support are refused before anything starts. If a
+    Options that the machine or the workload does not support are refused before anything starts. If a
     thread or process of the training fails, what was measured until then is stored, and the exit status is 1; likewise
     after Ctrl-C, with exit status 130.
     """

@@ -47,7 +47,7 @@ def _train(training: Started, job: WorkerJob, mapping: str) -> dict[str, Any]:
 
 
 FLAGS = ("envpool", "native_environments", "threads_native")
-"""Schedule of the training that flags of the command set."""
+"""Options of the training that flags of the command set."""
 
 
 def _started(job: WorkerJob, mapping: str, flags: dict[str, Any]) -> Started:
