@@ -382,7 +382,9 @@ def portabilities(
         }
         reached = [None if one is None else one.row.value for one in best.values()]
         eps = [None if gps is None else experiences_per_s(gps, batch_size) for gps in reached]
-        lacks = {"lacking": [str(choice) for choice, gps in zip(best, reached, strict=True) if gps is None]}
+        lacks = {
+            "lacking": [str(choice) for choice, one in best.items() if one is None or one.row.value is None]
+        }
         provenance = weakest(Provenance.MEASURED, *(one.row.provenance for one in mine))
         rows.append(_portability(fields, "placerl", columns | lacks, provenance, value=portability(eps)))
         for baseline in JUDGED_FOR_PORTABILITY:

@@ -45,7 +45,7 @@ class Setting(NamedTuple):
     processes: int = 0
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Decision:
     """One way to run a training: everything that a user decides.
 

@@ -7,7 +7,7 @@ import pytest
 from placerl.harness import workloads
 from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.validate import plan
-from placerl.harness.validate.space import FEW_AHEAD, MORE_ACTORS, Decision, space, under
+from placerl.harness.validate.space import FEW_AHEAD, MORE_ACTORS, Decision, Setting, space, under
 
 DQN = workloads.override(workloads.load("cartpole-dqn"), "replay.capacity", 2048, "test")
 PPO = workloads.load("cartpole-ppo")
@@ -82,3 +82,32 @@ def test_a_strategy_of_mappings_alone_has_one_thread_and_the_workload_s_actors()
     apart = Mapping.parse("torch-flat-cpu")
     assert under(DQN, apart, Loop.STRICT, 50) == Decision(apart, Loop.FUSED), "nothing of it can be fused"
     assert under(DQN, apart, Loop.OVERLAPPED, 50) == replace(Decision(apart, Loop.OVERLAPPED), processes=1)
+
+
+@pytest.mark.parametrize(
+    ("loop", "stated", "words"),
+    [
+        (Loop.FUSED, {}, "fused"),
+        (Loop.FUSED, {"threads": 2, "actors": 8}, "fused, 2 threads, 8 actors"),
+        (Loop.FUSED, {"processes": 1}, "fused, 1 processes"),
+        (Loop.FUSED, {"actors": 4, "processes": 2}, "fused, 4 actors, 2 processes"),
+        (Loop.RELAXED, {"ahead": 2, "processes": 1}, "relaxed, D = 2"),
+        (Loop.OVERLAPPED, {"processes": 1}, "overlapped"),
+        (Loop.OVERLAPPED, {"processes": 3}, "overlapped, 3 processes"),
+    ],
+)
+def test_a_decision_names_what_differs_from_one_thread_and_one_actor(loop, stated, words):
+    decision = Decision(Mapping.parse("native-native-cpu"), loop, **stated)
+    assert str(decision) == f"native-native-cpu {words}"
+    assert decision.columns() == {
+        **{"mapping": "native-native-cpu", "loop": str(loop), "choice": str(decision)},
+        **{"ahead": 0, "threads": 1, "actors": 1, "processes": 0},
+        **stated,
+    }
+
+
+def test_a_setting_has_processes_only_where_actors_wait_for_them():
+    plain = Decision(Mapping.parse("native-native-cpu"), threads=2, actors=8, processes=4)
+    assert plain.setting == Setting(2, 8, 4)
+    for loop in (Loop.RELAXED, Loop.OVERLAPPED):
+        assert replace(plain, loop=loop).setting == Setting(2, 8, 0)

@@ -45,6 +45,8 @@ def test_cartpole_s_gain_is_compared_with_the_others(
     found = verdict("MAP-F14-CartPole", tmp_path, *rows).finding
     assert found.outcome is outcome
     assert [n.value for n in found.ours] == [gain, *(row.value for row in others)]
+    if outcome is not Outcome.NOT_RUN:
+        assert ("Not faster, beyond the noise" in found.explanation) == (word != "faster")
 
 
 def test_without_cartpole_s_gain_there_is_no_largest(tmp_path: Path) -> None:
@@ -107,3 +109,5 @@ def test_gains_over_each_version_of_rllib_are_drawn(tmp_path: Path) -> None:
     ]
     figure = figure_14.GainOverRllib().draw(frame_of(tmp_path, *rows))
     assert points(figure) == {"over rllib": 2, "over rllib_2_6_3": 1}
+    assert figure is not None
+    assert figure.axes[0].get_yscale() == "log"
