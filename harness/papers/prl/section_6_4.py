@@ -60,9 +60,8 @@ def _over_seeds(title: str, pairs: Sequence[tuple[Any, Any]]) -> Number:
     """
     numbers = [number(row, "run") for pair in pairs for row in pair]
     ratios = [moved.value / fixed.value for moved, fixed in pairs]
-    moved, fixed = ([int(row.Index) for row in rows] for rows in zip(*pairs, strict=True))
-    order = sorted([*moved, *fixed])
-    apart = any(abs(order.index(a) - order.index(b)) != 1 for a, b in zip(moved, fixed, strict=True))
+    order = sorted(row.Index for pair in pairs for row in pair)
+    apart = any(abs(order.index(moved.Index) - order.index(fixed.Index)) != 1 for moved, fixed in pairs)
     low, high = (None, None) if apart or len(pairs) < SEEDS else statistics.interval(ratios)
     provenance, source = weakest(*(n.provenance for n in numbers)), f"median over seeds: {len(pairs)}"
     return Number(title, median(ratios), "ratio", provenance, source, low, high, merge_rows(numbers))

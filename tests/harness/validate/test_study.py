@@ -226,9 +226,9 @@ def test_the_summary_has_every_goal_with_its_verdict():
     assert f"- {OURS}: median 0.0%, worst 0.0%; at most 2% in 100% of 2 cells (goal 95%: met)" in text
     assert "- map-tpds23: median 10.0%, worst 20.0%; at most 2% in 50% of 2 cells" in text
     assert f"loses most in two B = 32, 2 cores: {NATIVE}; best {two}" in text
-    assert [line[:2] for line in cell_lines(found)] == [
-        ["one B = 32, 2 cores", str(NATIVE)],
-        ["two B = 32, 2 cores", str(two)],
+    assert cell_lines(found) == [
+        ["one B = 32, 2 cores", str(NATIVE), "100 [87.5, 112.5]", str(NATIVE), "0.0% (best)", "+1.0%"],
+        ["two B = 32, 2 cores", str(two), "100 [87.5, 112.5]", str(two), "0.0% (best)", "+1.0%"],
     ]
 
 
@@ -240,6 +240,13 @@ def test_errors_are_told_apart_by_cores_and_by_loop():
     assert "- median and share within 5%: 1 core 0.0%, 100% (1); 2 cores 5.5%, 50% (2)" in lines
     assert "- median and share within 5%: fused 0.5%, 100% (2); relaxed 10.0%, 0% (1)" in lines
     assert not any("median and share" in line for line in summary(results(one_core)))
+
+
+def test_a_cell_without_predictions_has_a_best_choice_alone():
+    rows = [row for row in cell("one", {NATIVE: 100.0}, {NATIVE: 50.0}) if row.strategy != OURS]
+    bare = [replace(row, low=None, high=None) for row in rows]
+    assert cell_lines(results(bare)) == [["one B = 32, 2 cores", str(NATIVE), "100", "", "", ""]]
+    assert "No finalist was predicted." in summary(results(bare))
 
 
 def test_goals_that_are_missed_and_strategies_that_chose_nothing():

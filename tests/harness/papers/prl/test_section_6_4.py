@@ -56,6 +56,7 @@ def pairs(*gains: float, **more: Any) -> list[Row]:
         ((1.25, 1.2, 0.99, 1.22, 1.28), Outcome.NO_VERDICT),
         ((0.9, 0.8, 1.01, 0.9, 0.9), Outcome.NO_VERDICT),
         ((0.95, 0.97, 0.96, 0.98, 0.99), Outcome.NOT_REPRODUCED),
+        ((1.25, 1.2, 1.3, 1.22, 1.21, 1.24), Outcome.REPRODUCED),
         ((1.25, 1.2, 1.3, 1.22), Outcome.NO_VERDICT),  # too few seeds to know the noise
         ((0.5, 0.5, 0.5, 0.5), Outcome.NO_VERDICT),
     ],
@@ -251,6 +252,22 @@ def test_a_mapping_that_its_race_dropped_gives_way_to_one_that_was_left(tmp_path
     rows = dropped(1100.0), dropped(900.0, "fpga-fpga-fpga"), *peaks()
     alone = verdict(EARLIER, tmp_path / "alone", *rows).finding
     assert alone.ours[0].value == 32 * 1100, "a processor may be faster than every mapping on the board"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"device": "cuda:0"},
+        {"device": "cpu", "provenance": Provenance.MODELLED},
+        {"device": "cpu", "details": {"precision": "bfloat16"}},
+    ],
+)
+def test_the_core_s_peak_is_measured_in_float32_on_the_processor(
+    other: dict[str, Any], tmp_path: Path
+) -> None:
+    fields = {"suite": "roofs", "primitive": "peak", "quantity": "peak", "unit": "FLOP/s"}
+    rows = board(1100.0), *peaks(), measurement(9e12, **fields, **other)
+    assert verdict(EARLIER, tmp_path, *rows).finding.ours[2].value == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize("missing", [0, 2])
