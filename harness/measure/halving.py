@@ -104,13 +104,14 @@ def halve(
             standings[name] = Standing(heat + 1, () if name in failed else tuple(rates))
         able = [name for name in left if standings[name].rates]
         able.sort(key=lambda name: -median(standings[name].rates))
-        left = able if heat == total - 1 else able[: max(heats.finalists, ceil(len(left) / 2))]
+        left = able[: max(heats.finalists, ceil(len(left) / 2))]
         turn_s *= heats.growth
+    first = left[: heats.finalists]
     rest = sorted(
-        (name for name in standings if name not in set(left[: heats.finalists])),
+        (name for name in standings if name not in first),
         key=lambda name: (-standings[name].heats, -median(standings[name].rates or (0.0,))),
     )
-    return {name: standings[name] for name in (*left[: heats.finalists], *rest)}
+    return {name: standings[name] for name in (*first, *rest)}
 
 
 def _heats(sides: int, finalists: int) -> int:
