@@ -54,7 +54,7 @@ def _read(text: str) -> tuple[RunRecord, Sequence[Row]]:
         wanted = number if mark else str(runs_with_results(store)[-1].id if runs else "")
         for run in runs:
             if str(run.id) == wanted:
-                return run, last_attempts(store, run.id)
+                return run, [row for rows in last_attempts(store, run.id).values() for row in rows]
     allowed = ", ".join(str(run.id) for run in runs) or "none; the store has no run"
     raise UserError("command line", "RUN", text, f"run {allowed}")
 

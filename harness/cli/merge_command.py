@@ -1,5 +1,6 @@
 """The command `placerl merge`, which copies the runs of several stores into one."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -14,27 +15,24 @@ from placerl.harness.store.store import Store
 
 @app.command(epilog="Example: `placerl merge laptop/results gpu-server/results --results merged`")
 def merge(
-    sources: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Results folders or stores.")],
+    sources: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Results folders, stores, or reference runs (NAME.json)."),
+    ],
     results: ResultsOption = RESULTS,
 ) -> None:
-    """Copy the runs of other stores, such as those of other machines, into one store; its own runs are unchanged."""
+    """Copy the runs of other stores, such as those of other machines, into one store; its own runs are unchanged.
+
+    A committed reference run, such as `results/reference/with-gpu.json`, can be taken in like a store.
+    """
     from placerl.harness.validate.portability import over_platforms
 
     target = store_path(results)
     paths = [store_path(source) if source.is_dir() else source for source in sources]
-    for path in paths:
-        if path.exists() and target.exists() and path.samefile(target):
-            raise UserError("command line", "RUN", path, "a store other than the one that takes them in")
-        # Every row of each is read before anything is written.
-        with Store.open(path, read_only=True) as other:
-            other.runs()
-            other.measurements()
+    taking = [_taking(path, target) for path in paths]  # every row of each is read before anything is written
     with Store.open(target) as store:
-        copied = []
         with store.writing():  # everything or nothing
-            for path in paths:
-                with Store.open(path, read_only=True) as other:
-                    copied.append(store.copy_from(other))
+            copied = [take(store) for take in taking]
         for path, cells in zip(paths, copied, strict=True):
             typer.echo(f"{path}: {cells} cells taken in")
         for portability in over_platforms(store.frame()):
@@ -44,3 +42,26 @@ def merge(
                 f"({portability.mean.provenance})"
                 f"{', too noisy' if portability.noisy else ''}"
             )
+
+
+def _taking(path: Path, target: Path) -> Callable[[Store], int]:
+    """Return what takes the runs of a path into a store and returns the number of cells added.
+
+    Raises:
+        UserError: the path is neither a store nor a reference run, or it is the store that takes them in.
+    """
+    from placerl.harness.report import reference
+
+    if path.suffix in reference.SUFFIXES:
+        return reference.load_one(path).add_to
+    if path.exists() and target.exists() and path.samefile(target):
+        raise UserError("command line", "RUN", path, "a store other than the one that takes them in")
+    with Store.open(path, read_only=True) as other:
+        other.runs()
+        other.measurements()
+
+    def take(store: Store) -> int:
+        with Store.open(path, read_only=True) as other:
+            return store.copy_from(other)
+
+    return take

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.quantities import QUANTITIES
@@ -44,6 +44,7 @@ class Experiment(str):
         about: description of the measurement.
         quantities: quantities of its rows, separated by blanks.
         columns: what its rows state (`Columns`), a dataclass.
+        of_machine: whether its rows depend on the machine; clock cycles and counts do not.
 
     Raises:
         ValueError: a quantity is not one of `harness.core.quantities`.
@@ -54,11 +55,17 @@ class Experiment(str):
     about: str
     quantities: frozenset[str]
     columns: type[Any]
+    of_no_machine: ClassVar[set[str]] = set()
+    """Names of the experiments whose rows do not depend on the machine."""
 
-    def __new__(cls, name: str, about: str, quantities: str, columns: type[Any] = Columns) -> Self:
+    def __new__(
+        cls, name: str, about: str, quantities: str, columns: type[Any] = Columns, *, of_machine: bool = True
+    ) -> Self:
         experiment = super().__new__(cls, name)
         experiment.about, experiment.columns = about, columns
         experiment.quantities = frozenset(quantities.split())
+        if not of_machine:
+            cls.of_no_machine.add(name)
         experiment.check(*experiment.quantities, known=frozenset(QUANTITIES))
         return experiment
 

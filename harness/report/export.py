@@ -2,7 +2,7 @@
 
 | file | one row is |
 |---|---|
-| `measurements` | a row of the store, all runs; `row` is the row number to which verdicts and numbers refer |
+| `measurements` | a row of the store, all runs; `row` is the number to which verdicts and numbers refer |
 | `verdicts` | a number of a claim, the paper's (`side` published) or this project's (`side` ours) |
 | `notes` | a note on a paper: a statement that no experiment can decide, and what follows from the paper's numbers |
 | `predictions`, `choices`, `comparisons`, `primitives`, `training`, `gaps` | a row of the table on the page |
@@ -22,6 +22,8 @@ A number of the page becomes the columns `<name>`, `<name>_low`, `<name>_high`, 
 
 In CSV an apostrophe precedes a text that a spreadsheet would evaluate as a formula, such as an untrusted workload
 name; Parquet holds the text unchanged.
+
+Rows of committed runs that depend on no machine stand at the end of `measurements`, with a `run` below 0.
 """
 
 import dataclasses
@@ -48,7 +50,7 @@ from placerl.harness.report.rows.mappings import Choice, PredictedThroughput
 from placerl.harness.report.rows.primitives import DeviceRoof, PrimitiveTime, RooflinePoint
 from placerl.harness.report.rows.runs import Change, Fact, Gap, NoisyRows
 from placerl.harness.report.rows.trainings import Portability, Throughput, TrainingCurve, TrainingResult
-from placerl.harness.store.store import RunRecord, Store
+from placerl.harness.store.store import RunRecord
 
 
 def number_columns(name: str, number: Number | None) -> dict[str, Any]:
@@ -240,8 +242,7 @@ def write(store: Path, folder: Path, formats: Sequence[str] = ("csv", "parquet")
         if name not in FORMATS:
             raise UserError("command line", "--format", name, ", ".join(FORMATS))
     first, *others = read_all(store, reference.load())
-    with Store.open(store, read_only=True) as opened:
-        every = {"measurements": measurements(opened.frame())} | tables(first)
+    every = {"measurements": measurements(first.everything)} | tables(first)
     folders = [(folder, first, every)]
     folders += [(folder / "platforms" / other.slug, other, tables(other)) for other in others]
     written = []

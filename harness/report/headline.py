@@ -6,13 +6,13 @@ To be run after a new reference run is saved (`harness.report.reference`):
 
 It rewrites what stands between two comments of README.md, `docs/pictures/predicted-achieved.svg`, and
 `docs/results/<name>.md`, which lists every verdict that the current checks give for the run, and
-`docs/results/notes.md`, the notes on the papers, which depend on no run. With `--page` it writes these two pages alone.
+`docs/results/notes.md`, the notes on the papers, which depend on no run, and `docs/results/verdicts.md`, the verdicts
+over all committed runs. With `--page` it writes these pages alone.
 """
 
 import argparse
 import re
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,10 +21,10 @@ from pathlib import Path
 from placerl.harness import papers
 from placerl.harness.core.errors import UserError
 from placerl.harness.mapping import DEFAULT_STRATEGY
-from placerl.harness.papers import Outcome
+from placerl.harness.papers.machines import JointVerdict
 from placerl.harness.papers.notes import notes
 from placerl.harness.papers.number import Number, from_text
-from placerl.harness.report import answers, pages, plots, reference
+from placerl.harness.report import all_evidence, answers, pages, plots, reference
 from placerl.harness.report.content import Content
 from placerl.harness.report.files import write_atomically
 from placerl.harness.report.markdown_text import code, escaped
@@ -37,17 +37,16 @@ BEGIN, END = "<!-- headline results: begin -->\n", "<!-- headline results: end -
 WIDTH_PX = 560  # of the picture
 PICTURE = Path("docs", "pictures", "predicted-achieved.svg")
 NOTES = Path("docs", "results", "notes.md")
+VERDICTS = Path("docs", "results", "verdicts.md")
 
 
 def content_of(committed: Reference) -> Content:
     """Return the contents of a report on a committed reference run."""
-    run = committed.run
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store.sqlite"
         with Store.open(path) as store:
-            begun = store.begin_run(run.tier, run.revision, run.machine)
-            begun.finish("all", list(committed.measurements))
-        return replace(read(path), run=run)
+            committed.add_to(store)
+        return read(path)
 
 
 def page_of(name: str) -> Path:
@@ -55,12 +54,18 @@ def page_of(name: str) -> Path:
     return Path("docs", "results", f"{name}.md")
 
 
-def table(content: Content, name: str) -> str:
-    """Return the table of headline results in Markdown."""
+def table(content: Content, name: str, joint: Sequence[JointVerdict]) -> str:
+    """Return the table of headline results in Markdown.
+
+    Args:
+        joint: the verdicts over all committed runs.
+    """
+    held = f"Over [all evidence]({VERDICTS.as_posix()}): {all_evidence.counted(joint)}"
     lines = [
         f"| question | the reference run [`{name}`]({page_of(name).as_posix()}) |",
         "|---|---|",
         *(f"| {escaped(question)} | {escaped(answer)} |" for question, answer in _answers(content)),
+        f"| What of the papers holds? | {held} |",
     ]
     begun = f"Begun {escaped(content.run.started_at[:10])} on: " if content.run else ""
     return "\n".join([*lines, "", f"{begun}{escaped(pages.machine_in_a_line(content))}."]) + "\n"
@@ -92,9 +97,6 @@ def _answers(content: Content) -> Iterator[tuple[str, str]]:
                 f"{ratio.value:.3g} times as fast as Stable-Baselines3{_interval(ratio)}: {found.sb3.verdict} "
                 f"({ratio.provenance})",
             )
-    counts = Counter(verdict.finding.outcome for verdict in content.verdicts)
-    said = ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
-    yield "What of the papers holds?", said
 
 
 def _interval(found: Number) -> str:
@@ -187,11 +189,15 @@ def write(name: str, root: Path = ROOT, *, page_alone: bool = False) -> list[Pat
     if name not in known:
         raise UserError("command line", "reference run", repr(name), ", ".join(known))
     committed = known[name]
-    content = content_of(committed)
-    made = {root / page_of(name): verdicts(content, committed), root / NOTES: notes_page()}
+    content, joint = content_of(committed), all_evidence.verdicts(list(known.values()))
+    made = {
+        root / page_of(name): verdicts(content, committed),
+        root / NOTES: notes_page(),
+        root / VERDICTS: all_evidence.page(joint, list(known.values())),
+    }
     if not page_alone:
         readme = root / "README.md"
-        made[readme] = in_readme(readme.read_text(encoding="utf-8"), table(content, name))
+        made[readme] = in_readme(readme.read_text(encoding="utf-8"), table(content, name, joint))
         made[root / PICTURE] = picture(content)
     for path, text in made.items():
         write_atomically(path, partial(_write_text, text))

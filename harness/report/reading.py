@@ -8,10 +8,11 @@ import pandas as pd
 
 from placerl.harness import papers
 from placerl.harness.papers.evidence import last_attempts
+from placerl.harness.papers.machines import of_no_machine, shared, with_shared
 from placerl.harness.report import machine_facts, performance, roofline, tables
 from placerl.harness.report.baseline_versions import baseline_versions
 from placerl.harness.report.content import Content
-from placerl.harness.report.reference import Reference, beside, runs_with_results
+from placerl.harness.report.reference import Reference, all_rows, beside, runs_with_results
 from placerl.harness.store.store import RunRecord, Store
 
 
@@ -25,7 +26,8 @@ def read_all(path: Path, references: Iterable[Reference] = ()) -> list[Content]:
     """Return the contents of a report on a store, one per machine; the machine of the last run comes first.
 
     Args:
-        references: committed runs; the one that matches a machine's last run best is shown with it.
+        references: committed runs; the one that matches a machine's last run best is shown with it. Their rows that
+            depend on no machine, such as clock cycles, are judged with each machine's.
 
     Raises:
         UserError: there is no such store, or it has another version.
@@ -33,6 +35,10 @@ def read_all(path: Path, references: Iterable[Reference] = ()) -> list[Content]:
     references = list(references)
     with Store.open(path, read_only=True) as store:
         runs, frame = tuple(store.runs()), store.frame()
+        if references:
+            lent = shared(all_rows(references, of_no_machine))
+            lent = lent.assign(run=-lent["run"])  # of no run of the store
+            frame = pd.concat([frame, lent], ignore_index=True)
         chosen = platforms(runs_with_results(store))
         contents = [arrange(frame, runs, run) for run in chosen] or [arrange(frame, runs, None)]
         return [_beside_reference(store, content, references) for content in contents]
@@ -81,20 +87,21 @@ def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...], run: RunRecord | N
     """
     together = [r.id for r in runs if run and _same_code(r, run)]
     mine = last_attempts(frame[frame["run"].isin(together)])
+    judged = with_shared(mine, frame)
     roofs = tuple(roofline.roofs(mine))
     return Content(
         run=run,
         runs=runs,
-        measurements=mine,
+        measurements=judged,
         everything=frame,
-        verdicts=tuple(papers.evaluate(mine, everywhere=frame)),
+        verdicts=tuple(papers.evaluate(judged, everywhere=frame)),
         predictions=tuple(tables.predictions(mine)),
         choices=tuple(tables.choices(mine)),
         comparisons=tuple(tables.comparisons(mine)),
         baseline_versions=tuple(baseline_versions(mine)),
         throughputs=tuple(performance.throughputs(mine)),
         portabilities=tuple(performance.portabilities(mine, frame)),
-        primitives=tuple(tables.primitives(mine)),
+        primitives=tuple(tables.primitives(judged)),
         roofs=roofs,
         roofline=tuple(roofline.points(mine, roofs)),
         training=tuple(tables.training(mine)),

@@ -11,7 +11,7 @@ import argparse
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,9 +28,11 @@ from placerl.harness.measure.timed_case import EXPOSURE
 from placerl.harness.papers.published import FOLDER as PAPERS_FOLDER
 from placerl.harness.report.files import write_atomically
 from placerl.harness.store import migration, tables
-from placerl.harness.store.store import RunRecord, Store
+from placerl.harness.store.store import RunRecord, Store, as_frame
 
 FOLDER = PAPERS_FOLDER.parent / "reference"
+SUFFIXES = (".json", ".parquet")
+"""Suffixes of a reference's two files: the run, and its measurements."""
 MOST_SAMPLES = 1000
 """Most samples of a row that are saved: enough for its interval and its curve."""
 
@@ -43,11 +45,25 @@ class Reference:
         name: name of its two files, without the suffix.
         run: when, where and at which revision it was made.
         measurements: all measurements of the run.
+        cells: name of the cell (unit of work) of each measurement.
     """
 
     name: str
     run: RunRecord
     measurements: tuple[Row, ...]
+    cells: tuple[str, ...]
+
+    def add_to(self, store: Store) -> int:
+        """Take this run into a store that is open for writing, and return the number of cells added.
+
+        Raises:
+            UserError: the store has a run of the same key that this one does not continue, or cannot be written.
+        """
+        by_cell: dict[str, list[Row]] = {}
+        for cell, row in zip(self.cells, self.measurements, strict=True):
+            by_cell.setdefault(cell, []).append(row)
+        cells = [(cell, self.run.started_at, rows) for cell, rows in by_cell.items()]
+        return store.take_in(f"reference {self.name}", self.run, cells)
 
 
 def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
@@ -65,8 +81,13 @@ def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
         runs = runs_with_results(opened)
         if not runs:
             raise UserError(store, "runs", "none", "a store with a run")
-        rows = last_attempts(opened, runs[-1].id)
-    table = pd.DataFrame([tables.flat(_moved_alone(_thinned(row))) for row in rows], dtype=object)
+        attempts = last_attempts(opened, runs[-1].id)
+    rows = [
+        {"cell": cell, **tables.flat(_moved_alone(_thinned(row)))}
+        for cell, found in attempts.items()
+        for row in found
+    ]
+    table = pd.DataFrame(rows, dtype=object)
     record = json.dumps(dataclasses.asdict(runs[-1]), indent=1, sort_keys=True)
     written = [folder / f"{name}.parquet", folder / f"{name}.json"]
     write_atomically(written[0], lambda path: table.to_parquet(path, index=False, compression="zstd"))
@@ -83,6 +104,34 @@ def load(folder: Path = FOLDER) -> list[Reference]:
     return [_load(path, *_stamps(path)) for path in sorted(folder.glob("*.json"), key=lambda path: path.stem)]
 
 
+def load_one(path: Path) -> Reference:
+    """Return the reference run of one of its two files.
+
+    Raises:
+        UserError: a file is missing or damaged; the message names it.
+    """
+    record = path.with_suffix(".json")
+    return _load(record, *_stamps(record))
+
+
+def all_rows(
+    references: Iterable[Reference], wanted: Callable[[Row], bool] = lambda row: True
+) -> pd.DataFrame:
+    """Return the measurements of references as a table, as `Store.frame` does; the runs are numbered from 1.
+
+    Args:
+        wanted: says which measurements are returned.
+    """
+    return as_frame(
+        [
+            (dataclasses.replace(one.run, id=number), cell, one.run.started_at, row)
+            for number, one in enumerate(references, 1)
+            for cell, row in zip(one.cells, one.measurements, strict=True)
+            if wanted(row)
+        ]
+    )
+
+
 def runs_with_results(store: Store) -> list[RunRecord]:
     """Return the runs of a store that hold results, in the order in which they began; all runs if none holds any.
 
@@ -93,13 +142,13 @@ def runs_with_results(store: Store) -> list[RunRecord]:
     return [r for r in runs if any(not cell.startswith(memory) for cell in store.cells(r.id))] or runs
 
 
-def last_attempts(store: Store, run: int) -> Sequence[Row]:
-    """Return the measurements of a run; if something was measured several times, only the last attempt.
+def last_attempts(store: Store, run: int) -> dict[str, Sequence[Row]]:
+    """Return the measurements of a run by cell; if something was measured several times, only the last attempt.
 
     A second attempt at a cell (a piece of the plan) is stored under the cell's name with "#2".
     """
     last = {name.partition("#")[0]: name for name in store.cells(run)}
-    return [row for name in last.values() for row in store.measurements(run=run, cell=name)]
+    return {cell: store.measurements(run=run, cell=name) for cell, name in last.items()}
 
 
 def beside(run: RunRecord, references: Iterable[Reference]) -> Reference | None:
@@ -161,23 +210,33 @@ def _load(path: Path, *stamps: tuple[int, int] | None) -> Reference:
     table_path = path.with_suffix(".parquet")
     try:
         run = TypeAdapter(RunRecord).validate_json(path.read_bytes())
-        rows = read_rows(table_path)
+        cells, rows = read_rows(table_path)
     except (OSError, ValidationError, ValueError, TypeError, KeyError) as error:
         first_line = str(error).partition("\n")[0]
         raise UserError(
             path, table_path.name, first_line, "a reference as placerl.harness.report.reference saves it"
         ) from error
-    return Reference(path.stem, run, rows)
+    return Reference(path.stem, run, rows, cells)
 
 
-def read_rows(path: Path) -> tuple[Row, ...]:
-    """Return the rows of a reference's table, also of one that was saved with schema 1.
+def read_rows(path: Path) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+    """Return the cells and the rows of a reference's table, also of one that was saved with schema 1.
+
+    Tables that were saved without cells have one for each suite, experiment, workload and batch size.
 
     Raises:
         OSError, ValueError, TypeError, KeyError: it is no table that `save` wrote.
     """
     table = pd.read_parquet(path)
-    return tuple(map(_row, table.astype(object).where(table.notna(), None).to_dict("records")))
+    records = table.astype(object).where(table.notna(), None).to_dict("records")
+    cells = [values.pop("cell", None) for values in records]
+    rows = tuple(map(_row, records))
+    return tuple(cell or _cell_of(row) for cell, row in zip(cells, rows, strict=True)), rows
+
+
+def _cell_of(row: Row) -> str:
+    named = getattr(row, "experiment", ""), row.workload, row.batch_size
+    return "/".join(str(part) for part in (row.suite, *named) if part)
 
 
 def _row(values: dict[Any, Any]) -> Row:

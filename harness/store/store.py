@@ -85,6 +85,33 @@ def _identity(record: RunRecord) -> tuple[str, ...]:
     return record.key, record.tier, record.revision, record.fingerprint, machine, record.started_at
 
 
+def as_frame(found: Sequence[tuple[RunRecord, str, str, Row]]) -> "pd.DataFrame":
+    """Return rows as a table, as `Store.frame` describes it.
+
+    Args:
+        found: of each row its run, and the name and time of the cell (unit of work) that made it.
+    """
+    import pandas as pd  # takes half a second, which writing a measurement need not wait for
+
+    heads, rows = [], []
+    for run, cell, finished_at, row in found:
+        shared = [
+            str(row.provenance) if name == "provenance" else getattr(row, name) for name in tables.SHARED
+        ]
+        heads.append(
+            (run.id, run.key, run.tier, run.revision, run.fingerprint, run.started_at, cell, finished_at)
+        )
+        rows.append((row.table, row.who, row.where, *shared))
+    shared_columns = [*RUN_COLUMNS, "kind", "who", "where", *tables.SHARED]
+    frame = pd.DataFrame([(*a, *b) for a, b in zip(heads, rows, strict=True)], columns=shared_columns)
+    numbers = {"batch_size": "Int64", "value": "float64", "low": "float64", "high": "float64"}
+    own_columns = {name: None for kind in KINDS.values() for name in tables.columns(kind)}
+    own_columns |= {name: None for *_, row in found for name in tables.columns(type(row))}
+    values = [[vars(row).get(name) for name in own_columns] for *_, row in found]
+    own = pd.DataFrame(values, columns=list(own_columns), dtype=object)
+    return pd.concat([frame.astype(numbers), own], axis=1)
+
+
 class Run:
     """A stored run: the measurements of one tier (a size of the plan), one revision of the code and one machine.
 
@@ -360,26 +387,11 @@ class Store:
             nullable integers; `value`, `low` and `high` are NaN if there is none. A column that a row's kind lacks
             holds None.
         """
-        import pandas as pd  # takes half a second, which writing a measurement need not wait for
-
         runs = {r.id: r for r in self.runs()}
         found = self._select({} if run is None else {"cell.run_id": run})
-        heads, rows = [], []
-        for (cell_run, cell, finished_at), row in found:
-            r = runs[cell_run]
-            shared = [
-                str(row.provenance) if name == "provenance" else getattr(row, name) for name in tables.SHARED
-            ]
-            heads.append((r.id, r.key, r.tier, r.revision, r.fingerprint, r.started_at, cell, finished_at))
-            rows.append((row.table, row.who, row.where, *shared))
-        shared_columns = [*RUN_COLUMNS, "kind", "who", "where", *tables.SHARED]
-        frame = pd.DataFrame([(*a, *b) for a, b in zip(heads, rows, strict=True)], columns=shared_columns)
-        numbers = {"batch_size": "Int64", "value": "float64", "low": "float64", "high": "float64"}
-        own_columns = {name: None for kind in KINDS.values() for name in tables.columns(kind)}
-        own_columns |= {name: None for _, row in found for name in tables.columns(type(row))}
-        values = [[vars(row).get(name) for name in own_columns] for _, row in found]
-        own = pd.DataFrame(values, columns=list(own_columns), dtype=object)
-        return pd.concat([frame.astype(numbers), own], axis=1)
+        return as_frame(
+            [(runs[number], cell, finished_at, row) for (number, cell, finished_at), row in found]
+        )
 
     def copy_from(self, other: "Store") -> int:
         """Copy the runs of another store into this one.
@@ -399,38 +411,54 @@ class Store:
             UserError: this store cannot be written, the other holds something that is not a measurement, or both
                 have a run of one key, of which neither continues the other.
         """
-        with self.writing() as database:
-            own = {record.key: record for record in self.runs()}
-            return sum(
-                self._copy_run(database, other, record, own.get(record.key)) for record in other.runs()
-            )
+        with self.writing():
+            return sum(self.take_in(other.path, record, other._contents(record)) for record in other.runs())
 
-    def _copy_run(
-        self, database: sqlite3.Connection, other: "Store", record: RunRecord, own: RunRecord | None
+    def take_in(
+        self, source: object, record: RunRecord, cells: Sequence[tuple[str, str, Sequence[Row]]]
     ) -> int:
-        theirs = other._contents(record)
-        if own is None:
-            run_id = database.execute(f"INSERT {_RUN_VALUES}", _identity(record)).lastrowid
-            added = theirs
-        else:
-            run_id, ours = own.id, self._contents(own)
-            shared = min(len(ours), len(theirs))
-            differ = [
-                name
-                for name, a, b in zip(_IDENTITY, _identity(own), _identity(record), strict=True)
-                if a != b
-            ]
-            differ += [f"cell {a[0]}" for a, b in zip(ours[:shared], theirs[:shared], strict=True) if a != b]
-            if differ:
-                found = f"another {differ[0]} than the run of this key in {self.path} has"
-                allowed = "the same run, or its continuation; read that store by itself (--results)"
-                raise UserError(other.path, f"run {record.id} ({record.key})", found, allowed)
-            added = theirs[shared:]
-        for cell, finished_at, rows in added:
-            query = "INSERT INTO cell (run_id, name, finished_at) VALUES (?, ?, ?)"
-            cell_id = database.execute(query, (run_id, cell, finished_at)).lastrowid
-            tables.insert(database, cell_id, rows)
+        """Take in a run of another store, as `copy_from` does with each, and return the number of cells added.
+
+        Args:
+            source: where the run is from, to name in an error.
+            cells: name, time and rows of each of its cells (units of work), in the order in which they finished.
+        """
+        with self.writing() as database:
+            own = next((one for one in self.runs() if one.key == record.key), None)
+            if own is None:
+                run_id = database.execute(f"INSERT {_RUN_VALUES}", _identity(record)).lastrowid
+                added = cells
+            else:
+                run_id, added = own.id, self._continuation(source, record, cells, own)
+            for cell, finished_at, rows in added:
+                query = "INSERT INTO cell (run_id, name, finished_at) VALUES (?, ?, ?)"
+                cell_id = database.execute(query, (run_id, cell, finished_at)).lastrowid
+                tables.insert(database, cell_id, rows)
         return len(added)
+
+    def _continuation(
+        self,
+        source: object,
+        record: RunRecord,
+        cells: Sequence[tuple[str, str, Sequence[Row]]],
+        own: RunRecord,
+    ) -> Sequence[tuple[str, str, Sequence[Row]]]:
+        """Return the cells of a run that its copy here lacks.
+
+        Raises:
+            UserError: neither continues the other.
+        """
+        ours = self._contents(own)
+        shared = min(len(ours), len(cells))
+        differ = [
+            name for name, a, b in zip(_IDENTITY, _identity(own), _identity(record), strict=True) if a != b
+        ]
+        differ += [f"cell {a[0]}" for a, b in zip(ours[:shared], cells[:shared], strict=True) if a != b]
+        if differ:
+            found = f"another {differ[0]} than the run of this key in {self.path} has"
+            allowed = "the same run, or its continuation; read that store by itself (--results)"
+            raise UserError(source, f"run {record.id} ({record.key})", found, allowed)
+        return cells[shared:]
 
     def _contents(self, record: RunRecord) -> list[tuple[str, str, Sequence[Row]]]:
         """Return name, time and rows of each of a run's cells, in the order in which they finished."""

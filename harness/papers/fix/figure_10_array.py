@@ -48,7 +48,11 @@ class ArrayCycles(Columns):
 
 
 EXPERIMENT = Experiment(
-    "FIX-F10", "FIX's accelerator over the batch size", "learner_inferences_per_s", ArrayCycles
+    "FIX-F10",
+    "FIX's accelerator over the batch size",
+    "learner_inferences_per_s",
+    ArrayCycles,
+    of_machine=False,
 )
 DEVICE = "fpga:u50"
 QUANTITY = "learner_inferences_per_s"

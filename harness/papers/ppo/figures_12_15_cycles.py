@@ -52,7 +52,7 @@ class AcceleratorCycles(Columns):
     minibatch: int | None = None
 
 
-_experiment = partial(Experiment, quantities="cycles", columns=AcceleratorCycles)
+_experiment = partial(Experiment, quantities="cycles", columns=AcceleratorCycles, of_machine=False)
 DATAFLOWS_MUJOCO = _experiment("PPO-F12", "cycles of the dataflows, MuJoCo")
 DATAFLOWS_PONG = _experiment("PPO-F13", "cycles of the dataflows, Pong")
 LAYOUTS = _experiment("PPO-F14", "cycles with the blocked and the plain layout")

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from placerl.harness import papers
+from placerl.harness.core.revision import store_path
+from placerl.harness.report import reference
 from placerl.harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused, stored
 from tests.harness.papers.rows import measurement, profiled
+from tests.harness.report import sample
 
 
 def test_a_folder_where_the_store_should_be_is_named_as_such(placerl: Placerl, tmp_path: Path) -> None:
@@ -109,6 +112,31 @@ def test_merge_of_a_missing_store_writes_nothing(placerl: Placerl, tmp_path: Pat
     refused(placerl("merge", *arguments), "none")
     assert not (tmp_path / "merged").exists()
     refused(placerl("merge", str(tmp_path / "a"), "--results", str(tmp_path / "a")), "RUN", "other than")
+
+
+def test_merge_takes_in_a_reference_run_once_and_claims_read_it(placerl: Placerl, tmp_path: Path) -> None:
+    saved = sample.write(tmp_path / "a" / "placerl.sqlite")
+    record, table = reversed(reference.save(saved, "saved", tmp_path / "references"))
+    into = ("--results", str(tmp_path / "merged"))
+    for source, taken in ((record, True), (table, False)):
+        outcome = placerl("merge", str(source), *into)
+        assert outcome.status == 0, outcome.err
+        assert ("0 cells taken in" in outcome.out) is not taken
+    with Store.open(saved, read_only=True) as store, Store.open(store_path(tmp_path / "merged")) as merged:
+        last = store.runs()[-1]
+        (run,) = merged.runs()
+        assert (run.key, run.fingerprint, run.started_at) == (last.key, last.fingerprint, last.started_at)
+        assert set(merged.cells(run.id)) == set(reference.last_attempts(store, last.id))
+    assert placerl("claims", *into).status == 0
+
+
+def test_merge_of_a_damaged_reference_writes_nothing(placerl: Placerl, tmp_path: Path) -> None:
+    saved = sample.write(tmp_path / "a" / "placerl.sqlite")
+    table, record = reference.save(saved, "saved", tmp_path / "references")
+    table.write_bytes(b"nothing")
+    arguments = ("merge", str(tmp_path / "a"), str(record), "--results", str(tmp_path / "merged"))
+    refused(placerl(*arguments), "saved.parquet")
+    assert not (tmp_path / "merged").exists()
 
 
 def test_merge_of_a_store_with_damaged_rows_writes_nothing(placerl: Placerl, tmp_path: Path) -> None:

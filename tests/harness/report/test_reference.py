@@ -73,7 +73,7 @@ def test_a_run_is_never_beside_itself_and_rather_of_its_own_machine(store: Path,
     loaded = reference.load(tmp_path)
     assert reference.beside(new, loaded) is None
     assert reference.beside(old, loaded) is loaded[0]
-    elsewhere = reference.Reference("elsewhere", new.__class__(9, "k", "quick", "r", "other", {}, ""), ())
+    elsewhere = reference.Reference("elsewhere", new.__class__(9, "k", "quick", "r", "other", {}, ""), (), ())
     assert reference.beside(old, [elsewhere, *loaded]) is loaded[0]
 
 

@@ -1,0 +1,143 @@
+"""Joins the evidence of several machines: rows that depend on no machine, and one verdict over all of them.
+
+Clock cycles of a design, what is computed from them, and counts are the same on every machine, so that they are judged
+with the measurements of each. Measured times never leave their machine: a claim about CPU and GPU is judged on the
+machines that have both.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pandas as pd
+
+from placerl.harness import papers
+from placerl.harness.core.outcome import Outcome
+from placerl.harness.core.suites import Suite
+from placerl.harness.papers import discovery
+from placerl.harness.papers.base import Claim, Verdict
+from placerl.harness.papers.evidence import last_attempts
+from placerl.harness.papers.experiments import Experiment
+
+_SAME = (
+    "suite",
+    "workload",
+    "primitive",
+    "batch_size",
+    "quantity",
+    "who",
+    "where",
+    "experiment",
+    "parameters",
+)
+"""Columns by which a row that depends on no machine is the same as another run's."""
+MEASURED_AGREEMENT = (Outcome.REPRODUCED, Outcome.IN_KIND)
+
+
+def of_no_machine(row: Any) -> bool:
+    """Return whether a measurement (a row, or a record of the table) is the same on every machine, as cycles are."""
+    return row.suite == Suite.SIMULATED_PROFILE or (
+        row.suite == Suite.CLAIM and row.experiment in _experiments()
+    )
+
+
+@cache
+def _experiments() -> frozenset[str]:
+    discovery.claims()  # the papers' modules declare them
+    return frozenset(Experiment.of_no_machine)
+
+
+def _of_no_machine(frame: pd.DataFrame) -> pd.Series:
+    return pd.Series(
+        [of_no_machine(row) for row in frame[["suite", "experiment"]].itertuples()], frame.index, bool
+    )
+
+
+def shared(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the measurements that have a value and depend on no machine, each as the last run has it."""
+    rows = frame[_of_no_machine(frame) & (frame["status"] == "ok")].sort_values("started_at", kind="stable")
+    same = rows[list(_SAME)].map(str)
+    return rows[~same.duplicated(keep="last")]
+
+
+def with_shared(own: pd.DataFrame, everything: pd.DataFrame) -> pd.DataFrame:
+    """Return measurements of one machine with those of all runs that depend on no machine.
+
+    Args:
+        own: the machine's measurements, one attempt each.
+        everything: the measurements of all runs; `own` is a part of them.
+
+    Returns:
+        The rows of `own`, but those that depend on no machine in their last version, and further ones of these.
+    """
+    lent = shared(everything)
+    if lent.empty:
+        return own
+    mine = own[_of_no_machine(own)]
+    known = mine["suite"].isin(lent["suite"]) & mine["experiment"].astype(str).isin(
+        lent["experiment"].astype(str)
+    )
+    return pd.concat(
+        [own.drop(index=mine.index[known]), lent[~lent.index.isin(own.index.difference(mine.index))]]
+    )
+
+
+@dataclass(frozen=True)
+class JointVerdict:
+    """The verdict on a claim over all machines.
+
+    Attributes:
+        claim: the statement.
+        outcome: what the machines say together (`together`).
+        by_machine: the verdict on each machine, by its fingerprint, the machine of the last run first. A claim about
+            several machines has one verdict, under "".
+    """
+
+    claim: Claim
+    outcome: Outcome
+    by_machine: dict[str, Verdict]
+
+
+def together(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return what the outcomes of several machines say together.
+
+    Machines without an answer ("not run", "no verdict") decide nothing. If machines measured and contradict each other,
+    it depends on the machine. A refutation is stronger than agreement that follows from a formula alone. Among
+    agreeing machines the weakest measured agreement counts.
+    """
+    found = set(outcomes)
+    measured = found & set(MEASURED_AGREEMENT)
+    if Outcome.NOT_REPRODUCED in found:
+        return Outcome.DEPENDS if measured else Outcome.NOT_REPRODUCED
+    if measured:
+        return Outcome.IN_KIND if Outcome.IN_KIND in measured else Outcome.REPRODUCED
+    for outcome in (Outcome.CONSISTENT, Outcome.NO_VERDICT):
+        if outcome in found:
+            return outcome
+    return Outcome.NOT_RUN
+
+
+def judged(frame: pd.DataFrame) -> list[JointVerdict]:
+    """Return the verdict on each claim over the measurements of all machines, paper by paper.
+
+    Of each machine the last attempt at each cell (unit of work) counts, whatever revision made it.
+
+    Args:
+        frame: the measurements of all runs.
+    """
+    ordered = frame.sort_values("started_at", kind="stable")
+    last = last_attempts(ordered, of_any_code=True)
+    machines = list(dict.fromkeys(ordered["fingerprint"].iloc[::-1]))
+    verdicts = {
+        machine: papers.evaluate(with_shared(last[last["fingerprint"] == machine], last), everywhere=last)
+        for machine in machines
+    }
+    joint = []
+    for number, claim in enumerate(papers.claims()):
+        by_machine = {machine: found[number] for machine, found in verdicts.items()}
+        if claim.everywhere:
+            by_machine = {"": next(iter(by_machine.values()))}
+        outcome = together(verdict.finding.outcome for verdict in by_machine.values())
+        joint.append(JointVerdict(claim, outcome, by_machine))
+    return joint

@@ -1,0 +1,92 @@
+"""Writes the page of verdicts over the evidence of all machines: every committed reference run, newest first."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from placerl.harness import papers
+from placerl.harness.papers.base import Outcome, Verdict
+from placerl.harness.papers.machines import JointVerdict, judged
+from placerl.harness.report import machine_facts, reference
+from placerl.harness.report.markdown_text import code, escaped
+from placerl.harness.report.reference import Reference
+from placerl.harness.store.store import RunRecord
+
+UNDECIDED = (Outcome.NOT_RUN, Outcome.NO_VERDICT)
+
+
+def verdicts(references: Sequence[Reference]) -> list[JointVerdict]:
+    """Return the verdict on each claim over all references."""
+    return judged(reference.all_rows(references))
+
+
+def counted(found: Sequence[JointVerdict]) -> str:
+    """Return how many claims have each outcome, as text."""
+    counts = Counter(one.outcome for one in found)
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
+
+
+def page(found: Sequence[JointVerdict], references: Sequence[Reference]) -> str:
+    """Return the page in Markdown: the machines, and a line for each claim."""
+    letters = _letters([one.run for one in references])
+    lines = [
+        "# Verdicts over all evidence",
+        "",
+        "Every claim is judged on each machine whose runs are committed, with the last attempt at each measurement; "
+        "clock cycles and counts, which are the same everywhere, are judged with the rows of every machine. "
+        "[Verdicts](../verdicts.md) says what each word requires.",
+        "",
+        f"Of {len(found)} claims: {counted(found)}.",
+        "",
+        *_machines(references, letters),
+    ]
+    for key, title in papers.titles().items():
+        lines += [
+            f"## {key}",
+            "",
+            title,
+            "",
+            "| claim | statement | verdict | on the machines | what would decide it |",
+            "|---|---|---|---|---|",
+        ]
+        lines += [_line(one, letters) for one in found if one.claim.paper == key]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _letters(runs: Sequence[RunRecord]) -> dict[str, str]:
+    """Return a letter for each machine by its fingerprint, the machine of the last run first."""
+    newest = sorted(runs, key=lambda run: run.started_at, reverse=True)
+    return {
+        run: chr(ord("A") + place) for place, run in enumerate(dict.fromkeys(r.fingerprint for r in newest))
+    }
+
+
+def _machines(references: Sequence[Reference], letters: dict[str, str]) -> list[str]:
+    lines = ["| machine | what it is | runs |", "|---|---|---|"]
+    for fingerprint, letter in letters.items():
+        runs = [one for one in references if one.run.fingerprint == fingerprint]
+        listed = ", ".join(
+            f"{code(one.name)} ({escaped(one.run.started_at[:10])}, {code(one.run.revision[:12])})"
+            for one in runs
+        )
+        lines.append(f"| {letter} | {escaped(machine_facts.in_a_line(runs[-1].run.machine))} | {listed} |")
+    return [*lines, ""]
+
+
+def _line(one: JointVerdict, letters: dict[str, str]) -> str:
+    by_outcome: dict[Outcome, list[str]] = {}
+    for machine, verdict in one.by_machine.items():
+        by_outcome.setdefault(verdict.finding.outcome, []).append(letters.get(machine, "all"))
+    machines = "; ".join(f"{', '.join(sorted(where))}: {outcome}" for outcome, where in by_outcome.items())
+    missing = ""
+    if one.outcome in UNDECIDED:  # commands in these sentences of our own stay commands
+        missing = escaped(_missing(list(one.by_machine.values()))).replace("\\`", "`")
+    return f"| {one.claim.key} | {escaped(one.claim.statement)} | {one.outcome} | {machines} | {missing} |"
+
+
+def _missing(verdicts: Sequence[Verdict]) -> str:
+    """Return what would decide a claim: of the machine that came nearest, and of those the first."""
+    undecided = [one.finding for one in verdicts if one.finding.outcome is Outcome.NO_VERDICT]
+    if undecided:
+        return undecided[0].explanation
+    return verdicts[0].needs

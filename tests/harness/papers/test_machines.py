@@ -1,0 +1,136 @@
+"""Verdicts over several machines: what they say together, and the rows that every machine's verdicts share."""
+
+from collections.abc import Sequence
+from itertools import product
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placerl.harness import papers
+from placerl.harness.core.outcome import Outcome
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import Row
+from placerl.harness.core.suites import Suite
+from placerl.harness.papers.machines import judged, shared, together, with_shared
+from placerl.harness.papers.ppo.figures_12_15_cycles import DATAFLOWS_MUJOCO
+from placerl.harness.store.rows import ClaimRow, PieceTime
+from placerl.harness.store.store import RunRecord, as_frame
+
+UNANSWERED = (Outcome.NOT_RUN, Outcome.NO_VERDICT)
+SHOWN = (Outcome.REPRODUCED, Outcome.IN_KIND)
+
+
+def run(number: int, fingerprint: str, started_at: str) -> RunRecord:
+    return RunRecord(number, f"k{number}", "quick", f"r{number}", fingerprint, started_at, {})
+
+
+OLD, NEW = run(2, "a", "2026-01-01T00:00:00Z"), run(1, "b", "2026-02-01T00:00:00Z")
+
+
+def cycles(value: float, batch_size: int = 64, status: str = "ok") -> ClaimRow:
+    return ClaimRow(
+        suite=Suite.CLAIM,
+        experiment=DATAFLOWS_MUJOCO,
+        primitive="iteration",
+        batch_size=batch_size,
+        quantity="cycles",
+        unit="cycles",
+        provenance=Provenance.SIMULATED,
+        status=status,
+        value=value if status == "ok" else None,
+        reason="" if status == "ok" else "not run: no tools",
+        parameters={"n": batch_size},
+    )
+
+
+def timed(value: float) -> PieceTime:
+    return PieceTime(
+        suite=Suite.PROFILE,
+        primitive="learner.step",
+        quantity="time_per_call",
+        unit="s",
+        provenance=Provenance.MEASURED,
+        value=value,
+        backend="native",
+        device="cpu",
+    )
+
+
+def frame(*rows: tuple[RunRecord, Row]) -> pd.DataFrame:
+    return as_frame([(record, f"cell{number}", "", row) for number, (record, row) in enumerate(rows)])
+
+
+@given(st.lists(st.sampled_from(Outcome), max_size=6))
+def test_neither_order_nor_repetition_nor_a_machine_without_an_answer_changes_what_they_say(
+    outcomes: list[Outcome],
+) -> None:
+    said = together(outcomes)
+    assert together(reversed(outcomes)) is said
+    assert together([*outcomes, *outcomes]) is said
+    assert together([*outcomes, Outcome.NOT_RUN]) is said
+    if said not in UNANSWERED:
+        assert together([*outcomes, Outcome.NO_VERDICT]) is said
+
+
+@pytest.mark.parametrize(("one", "other"), list(product(Outcome, repeat=2)))
+def test_two_machines(one: Outcome, other: Outcome) -> None:
+    said = together([one, other])
+    both = {one, other} - set(UNANSWERED) - {Outcome.DEPENDS}
+    if Outcome.DEPENDS in (one, other):
+        return  # no machine alone gives it
+    if Outcome.NOT_REPRODUCED in both and both & set(SHOWN):
+        assert said is Outcome.DEPENDS
+    elif both == set(SHOWN):
+        assert said is Outcome.IN_KIND
+    elif both == {Outcome.NOT_REPRODUCED, Outcome.CONSISTENT}:
+        assert said is Outcome.NOT_REPRODUCED, "a formula does not outweigh a measurement"
+    elif Outcome.CONSISTENT in both and len(both) == 2:
+        assert {said} == both - {Outcome.CONSISTENT}
+    elif both:
+        assert {said} == both
+    else:
+        assert said is (Outcome.NO_VERDICT if Outcome.NO_VERDICT in (one, other) else Outcome.NOT_RUN)
+
+
+def test_no_machine_says_nothing() -> None:
+    assert together([]) is Outcome.NOT_RUN
+
+
+def values(rows: pd.DataFrame) -> Sequence[float]:
+    return sorted(rows["value"])
+
+
+def test_cycles_of_another_machine_are_shared_and_its_times_are_not() -> None:
+    everything = frame((OLD, timed(1.0)), (OLD, cycles(100)), (NEW, timed(2.0)))
+    own = everything[everything["fingerprint"] == "b"]
+    assert values(with_shared(own, everything)) == [2.0, 100.0]
+    assert list(with_shared(own, everything).index) == [2, 1], "labels stay those of all measurements"
+
+
+def test_the_last_run_has_the_cycles_of_a_changed_design() -> None:
+    everything = frame((NEW, cycles(90)), (OLD, cycles(100)), (OLD, cycles(400, batch_size=256)))
+    assert values(shared(everything)) == [90, 400]
+    for fingerprint in "ab":
+        own = everything[everything["fingerprint"] == fingerprint]
+        assert values(with_shared(own, everything)) == [90, 400]
+
+
+def test_what_a_machine_could_not_run_gives_way_to_what_another_ran() -> None:
+    everything = frame((OLD, cycles(100)), (NEW, cycles(0, status="not_run")))
+    own = everything[everything["fingerprint"] == "b"]
+    assert with_shared(own, everything)["status"].tolist() == ["ok"]
+
+
+def test_a_machine_alone_keeps_its_rows() -> None:
+    everything = frame((OLD, timed(1.0)), (OLD, cycles(0, status="not_run")))
+    assert with_shared(everything, everything) is everything
+
+
+def test_every_claim_has_one_verdict_and_names_each_machine_that_it_was_judged_on() -> None:
+    joint = judged(frame((OLD, timed(1.0)), (NEW, timed(2.0)), (OLD, cycles(100))))
+    assert [one.claim.key for one in joint] == [claim.key for claim in papers.claims()]
+    for one in joint:
+        assert list(one.by_machine) == ([""] if one.claim.everywhere else ["b", "a"]), "the last run's first"
+        assert one.outcome is together(verdict.finding.outcome for verdict in one.by_machine.values())
