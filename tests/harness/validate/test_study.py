@@ -242,6 +242,23 @@ def test_errors_are_told_apart_by_cores_and_by_loop():
     assert not any("median and share" in line for line in summary(results(one_core)))
 
 
+def test_a_cell_without_a_final_hides_no_other():
+    unfinished = [row for row in cell("none", {NATIVE: 100.0}, {NATIVE: 100.0}) if row.stage != "final"]
+    found = results([*unfinished, *cell("one", {NATIVE: 100.0}, {NATIVE: 100.0})])
+    assert [one.workload for one in found] == ["one"]
+
+
+def test_a_strategy_that_chose_in_some_cells_says_why_not_in_the_others():
+    rows = [
+        *cell("one", {NATIVE: 100.0}, {NATIVE: 100.0}, {"pal21": "two cores"}),
+        *cell("two", {NATIVE: 100.0}, {NATIVE: 100.0}, {"pal21": NATIVE}),
+    ]
+    line = next(line for line in summary(results(rows)) if "pal21" in line)
+    assert line == (
+        "- pal21: median 0.0%, worst 0.0%; at most 2% in 100% of 1 cells; not run in 1: needs: two cores"
+    )
+
+
 def test_a_cell_without_predictions_has_a_best_choice_alone():
     rows = [row for row in cell("one", {NATIVE: 100.0}, {NATIVE: 50.0}) if row.strategy != OURS]
     bare = [replace(row, low=None, high=None) for row in rows]

@@ -45,6 +45,8 @@ def test_what_decides_at_small_and_at_large_batches(
     found = verdict("PRL-F8", tmp_path, *grid(32, *small), *grid(2048, *large)).finding
     assert found.outcome is outcome
     assert sorted(n.value for n in found.ours) == pytest.approx(sorted((*small, *large)))
+    assert f"Replay management decides in {small == (1.2, 3.0):d} of 1 cases" in found.explanation
+    assert f"the learner in {large == (3.0, 1.2):d} of 1 from" in found.explanation
     assert verdict("PRL-F8", tmp_path, *grid(32, *small)).finding.outcome is Outcome.NOT_RUN
     rows = [replace(row, **TOO_FEW) for row in (*grid(32, *small), *grid(2048, *large))]
     assert verdict("PRL-F8", tmp_path / "noisy", *rows).finding.outcome is Outcome.NO_VERDICT
@@ -176,3 +178,6 @@ def test_each_device_assignment_has_a_line(tmp_path: Path) -> None:
     found = points(figure_8.BatchDecidesWhichDeviceMatters().draw(frame))
     assert len(found) == 4
     assert set(found.values()) == {2}
+    (panel,) = figure_8.BatchDecidesWhichDeviceMatters().panels(frame)
+    assert (panel.log_x, panel.log_y) == (True, True)
+    assert [place for _, place in panel.published_x] == [32, 512]
