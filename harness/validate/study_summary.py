@@ -82,7 +82,7 @@ def results(rows: Iterable[StudyResult]) -> list[CellResult]:
 def entropy(values: Sequence[Any]) -> float:
     """Return the entropy of the frequencies of the values, bits; 0 if all values are equal or there are none."""
     shares = [count / len(values) for count in Counter(values).values()]
-    return sum(-share * log2(share) for share in shares if share < 1)
+    return sum(-share * log2(share) for share in shares)
 
 
 def choice_part(row: StudyResult, name: str) -> str:

@@ -25,7 +25,10 @@ def _spaces(name: str) -> tuple[Number, Number]:
     simulator_warnings.route(name)  # MuJoCo would log them to a file in the working directory
     environment = gymnasium.make(name, disable_env_checker=True)
     try:
-        shapes = environment.observation_space.shape, environment.action_space.shape
+        shapes = {
+            "state": environment.observation_space.shape,
+            "action": environment.action_space.shape,
+        }
     finally:
         environment.close()
     state, action = (
@@ -36,7 +39,7 @@ def _spaces(name: str) -> tuple[Number, Number]:
             Provenance.MEASURED,
             "Gymnasium",
         )
-        for what, shape in zip(("state", "action"), shapes, strict=True)
+        for what, shape in shapes.items()
     )
     return state, action
 
