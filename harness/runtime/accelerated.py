@@ -34,7 +34,7 @@ from placerl.primitives.fpga.cycles.ppo_steps import Propagation
 from placerl.primitives.learner.graph_learner import GraphLearner
 from placerl.primitives.learner.native import native_backend
 
-Made = TypeVar("Made")
+Output = TypeVar("Output")
 HOST_TERMS = ("environment", "draw", "prepare", "deal", "objective")
 DEVICE_TERMS = ("infer", "learner")
 LINK_TERMS = ("infer_links", "learner_links")
@@ -271,12 +271,12 @@ class AcceleratedTraining(OnPolicyTraining):
         self.transfers.sent_bytes += times * sent_bytes
         self.transfers.seconds += times * seconds
 
-    def _unseen(self, work: Callable[[], Made]) -> Made:
+    def _unseen(self, work: Callable[[], Output]) -> Output:
         """Do work that no part of the system does, only its simulation; its seconds do not count."""
         start_s = perf_counter()
-        made = work()
+        output = work()
         self._virtual.turn_back(perf_counter() - start_s)
-        return made
+        return output
 
     def _terms_s(self) -> dict[str, float]:
         spent: Any = self._virtual.terms_s

@@ -60,8 +60,8 @@ class MappingChoice:
             *self._numbers(self.prediction), self.prediction.model, second, tuple(self.lines())
         )
 
-    def _numbers(self, made: Prediction) -> tuple[str, float, float, float]:
-        return str(made.mapping), made.gps, *self.ends_gps[made.mapping]
+    def _numbers(self, prediction: Prediction) -> tuple[str, float, float, float]:
+        return str(prediction.mapping), prediction.gps, *self.ends_gps[prediction.mapping]
 
     def lines(self) -> list[str]:
         """Return a sentence that says what was chosen and why, and a line for each part that was left out."""
@@ -103,19 +103,19 @@ def choose(task: CustomTask, schedule: Schedule = STRICT) -> MappingChoice:
     table, problem, platform = PerformanceTable(entries), _problem(task), of_this_machine()
     composer = Pearl24()
     try:
-        found = composer.choose(table, problem, platform)
+        best = composer.choose(table, problem, platform)
     except ValueError as error:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise UserError(task.name, "mapping", f"none that runs: {reasons}", str(error)) from error
-    rest = (mapping for mapping in candidates(table) if mapping != found.mapping)
+    rest = (mapping for mapping in candidates(table) if mapping != best.mapping)
     others = [composer.predict(table, problem, platform, mapping) for mapping in rest]
     slow = PerformanceTable(replace(entry, time_s=entry.high_s) for entry in entries)
     fast = PerformanceTable(replace(entry, time_s=entry.low_s) for entry in entries)
     ends: dict[Mapping, tuple[float, float]] = {}
-    for mapping in (found.mapping, *(made.mapping for made in others)):
+    for mapping in (best.mapping, *(other.mapping for other in others)):
         low, high = sorted(composer.predict(end, problem, platform, mapping).gps for end in (slow, fast))
         ends[mapping] = low, high
-    return MappingChoice(found, tuple(sorted(others, key=lambda made: -made.gps)), left_out, ends)
+    return MappingChoice(best, tuple(sorted(others, key=lambda other: -other.gps)), left_out, ends)
 
 
 def _entry(primitive: str, target: Target, batch_size: int, timing: Timing, median_s: float) -> Entry:
@@ -155,8 +155,8 @@ def _pieces(task: CustomTask, threads: int) -> list[PrimitiveCase]:
     return [*(replace(one, primitive="learner.step") for one in steps), *trees, gather]
 
 
-def _chosen(found: Iterable[Target]) -> list[Target]:
-    return [target for target in found if target.backend not in COMPARED_ONLY]
+def _chosen(every: Iterable[Target]) -> list[Target]:
+    return [target for target in every if target.backend not in COMPARED_ONLY]
 
 
 def _uniform(name: str, batch_size: int, call: Callable[[None, np.random.Generator], Any]) -> PrimitiveCase:

@@ -58,19 +58,21 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
             raise UserError("command line", name, found, f"{allowed} in the {loop} loop")
     if schedule.replay_beside and loop is not Loop.RELAXED:
         raise UserError("command line", "replay_beside", True, f"nothing in the {loop} loop")
-    made = replace(schedule, fusion=Fusion.NONE) if loop is Loop.STRICT else schedule
+    adjusted = replace(schedule, fusion=Fusion.NONE) if loop is Loop.STRICT else schedule
     if loop in (Loop.STRICT, Loop.FUSED):
-        return replace(made, presampled_batches=0)
+        return replace(adjusted, presampled_batches=0)
     problem, simulated = problem_of(item, item.training.batch_size), is_simulated(mapping)
     if schedule.processes is None and not simulated:
         busy = schedule.threads + schedule.learners - 1 + (loop is Loop.RELAXED)
-        made = replace(made, processes=min(item.training.actors, max(1, len(usable_cores()) - busy)))
+        adjusted = replace(adjusted, processes=min(item.training.actors, max(1, len(usable_cores()) - busy)))
     if not schedule.overlap:
-        made = replace(made, overlap=problem.overlapped_rounds(simulated) * problem.round_gradient_steps)
+        adjusted = replace(
+            adjusted, overlap=problem.overlapped_rounds(simulated) * problem.round_gradient_steps
+        )
     if loop is Loop.OVERLAPPED:
-        return replace(made, presampled_batches=0)
+        return replace(adjusted, presampled_batches=0)
     ahead = problem.ahead if schedule.presampled_batches is None else schedule.presampled_batches
-    return replace(made, presampled_batches=ahead, replay_beside=True)
+    return replace(adjusted, presampled_batches=ahead, replay_beside=True)
 
 
 def fusions(

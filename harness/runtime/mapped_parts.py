@@ -153,10 +153,10 @@ def check_delay(mapping: Mapping, delay: int | None, steps: int) -> None:
         delay: requested gradient steps before that; None: `DELAY`.
         steps: gradient steps of the run.
     """
-    found = delay_of(mapping, delay)
-    if found is not None and found >= steps:
+    in_effect = delay_of(mapping, delay)
+    if in_effect is not None and in_effect >= steps:
         raise UserError(
-            mapping, "delay", found, f"less than the run's {steps} gradient steps after its warm-up"
+            mapping, "delay", in_effect, f"less than the run's {steps} gradient steps after its warm-up"
         )
 
 
@@ -181,7 +181,7 @@ def precision_of(mapping: Mapping, delay: int | None) -> dict[str, Any]:
         if target not in able:
             raise UserError(mapping, "learner", target, ", ".join(map(str, able)))
     own = {"precision": target.precision}
-    return own if (found := delay_of(mapping, delay)) is None else own | {"delay": found}
+    return own if (in_effect := delay_of(mapping, delay)) is None else own | {"delay": in_effect}
 
 
 def created(mapping: Mapping, part: str, target: Target, create: Any, *arguments: Any, **options: Any) -> Any:

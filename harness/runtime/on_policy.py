@@ -76,7 +76,7 @@ class OnPolicyTraining(OnPolicyLoop):
         self._batch_bytes = size * sum(
             prod(shape[1:]) * dtype.itemsize for shape, dtype in self._algorithm.columns(size).values()
         )
-        self._found: dict[str, float] = {}
+        self._last_losses: dict[str, float] = {}
         # Last: were anything after it to fail, nobody would end the processes.
         self._acting = (starting or start_actors)(plan, self.learner, resolved.processes)
 
@@ -111,8 +111,8 @@ class OnPolicyTraining(OnPolicyLoop):
             work = partial(self._step_on_next, minibatches)
             if simulated:  # its seconds do not include the host's dealing
                 work = partial(self._step, self._time.call(HOST, "deal", partial(next, minibatches)).value)
-            made = self._time.call(LEARNER, "learner", work, 0.0, {HOST: self._batch_bytes})
-            self._time.wait(made.ready_s)  # the decision to stop early depends on it
+            step = self._time.call(LEARNER, "learner", work, 0.0, {HOST: self._batch_bytes})
+            self._time.wait(step.ready_s)  # the decision to stop early depends on it
             self.gradient_steps += 1
 
     def _step_on_next(self, minibatches: Iterator[dict[str, npt.NDArray]]) -> None:
@@ -120,12 +120,12 @@ class OnPolicyTraining(OnPolicyLoop):
 
     def _step(self, batch: dict[str, npt.NDArray]) -> None:
         losses = self.learner.step(batch, variant=self._variant).losses
-        self._found = self._found | losses
+        self._last_losses = self._last_losses | losses
         if self._algorithm.early_stop(losses):
             self._variant = "value"
 
     def _losses(self) -> dict[str, float]:
-        return self._found
+        return self._last_losses
 
     def _take_episodes(self) -> list[Episode]:
         return self._acting.take_episodes()

@@ -107,29 +107,29 @@ def reallocate(now: Allocation, times: Times) -> Allocation:
 
 
 def parallel_learner(
-    made: Learner, processes: int, mapping: Mapping, platform: Callable[[], Platform]
+    existing: Learner, processes: int, mapping: Mapping, platform: Callable[[], Platform]
 ) -> ParallelLearner:
-    """Return a new learner with the algorithm, batch size and seed of `made`.
+    """Return a new learner with the algorithm, batch size and seed of `existing`.
 
     It has `processes` - 1 trainers (threads that differentiate a part of each batch), one for each actor that may be
     moved to training.
 
     Args:
-        made: the existing learner.
+        existing: the existing learner.
         processes: number of actor processes.
         mapping: backend and device of the learner.
         platform: returns the platform that states the links to a simulated device.
     """
     settings: dict[str, Any] = {
-        "batch_size": made.batch_size,
+        "batch_size": existing.batch_size,
         "trainers": processes - 1,
-        "seed": made.seed,
+        "seed": existing.seed,
     }
     target = mapping.learner
     if target.backend not in BACKENDS:
-        return ParallelLearner(made.algorithm, **settings)
-    accelerator = made.algorithm, target.backend, target.location or None
-    if simulated_s(made) is None:
+        return ParallelLearner(existing.algorithm, **settings)
+    accelerator = existing.algorithm, target.backend, target.location or None
+    if simulated_s(existing) is None:
         return AcceleratedLearner(*accelerator, **settings)
     links = platform()
 

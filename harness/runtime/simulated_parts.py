@@ -47,10 +47,10 @@ def of_rmm(target: Target) -> Provenance:
 
 
 def _of(backends: Sequence[BackendStatus], target: Target) -> Provenance:
-    found = next((one for one in backends if one.name == target.backend), None)
-    if found is None or not found.simulated:
+    status = next((one for one in backends if one.name == target.backend), None)
+    if status is None or not status.simulated:
         return Provenance.MEASURED
-    return Provenance.MODELLED if found.modelled else Provenance.SIMULATED
+    return Provenance.MODELLED if status.modelled else Provenance.SIMULATED
 
 
 def explored_tree(target: Target, capacity: int, fanout: int, batch_size: int) -> ReplayDesign:

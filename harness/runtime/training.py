@@ -149,9 +149,12 @@ class Training:
             if schedule.reallocate:
                 self._parallel = parallel_learner(parts.learner, processes, mapping, platform)
             elif schedule.learners > 1:
-                made = parts.learner
+                learner = parts.learner
                 self._parallel = LearnerProcesses(
-                    made.algorithm, processes=schedule.learners, batch_size=made.batch_size, seed=made.seed
+                    learner.algorithm,
+                    processes=schedule.learners,
+                    batch_size=learner.batch_size,
+                    seed=learner.seed,
                 )
             if self._parallel:
                 opened.callback(self._parallel.close)

@@ -59,8 +59,8 @@ class ActorPlan:
         if self.together:
             pool = self.together(self.environments)
             return PooledActor(pool, rng, self.fields, self.local_storage, clip=self.clip, columns=columns)
-        made = [make() for make in self.environments]
-        return Actor(made, rng, self.fields, self.local_storage, clip=self.clip, columns=columns)
+        environments = [make() for make in self.environments]
+        return Actor(environments, rng, self.fields, self.local_storage, clip=self.clip, columns=columns)
 
     def split(self, parts: int) -> list["ActorPlan"]:
         """Divide the environments evenly among `parts` actors, and return each actor's plan, with a seed of its own."""
@@ -247,19 +247,19 @@ class ActorPool(Actors):
         for unit, answer, width in zip(units, answers, widths, strict=True):
             if answer.rows != steps * width:
                 raise UnitError(f"{unit.name}: returned invalid data: {answer.rows} rows for {steps * width}")
-        rows, found = steps * sum(widths), {}
+        rows, transitions = steps * sum(widths), {}
         for name, column in self._columns.items():
             parts = [self._part(i, name, steps) for i in range(active)]
-            found[name] = column[:rows]
+            transitions[name] = column[:rows]
             if active == 1:
-                found[name] = parts[0].reshape(rows, *column.shape[1:])
+                transitions[name] = parts[0].reshape(rows, *column.shape[1:])
             else:
                 np.concatenate(parts, 1, column[:rows].reshape(steps, -1, *column.shape[1:]))
         self.environment_steps += rows
         self.environment_s += max(answer.environment_s for answer in answers)
         self.inference_s += max(answer.inference_s for answer in answers)
         self._episodes += sorted(episode for answer in answers for episode in answer.episodes)
-        return found
+        return transitions
 
     def take_episodes(self) -> list[Episode]:
         """Return the episodes that ended since the last call, oldest first."""

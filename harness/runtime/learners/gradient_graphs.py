@@ -110,10 +110,10 @@ def gradient_graphs(algorithm: Algorithm, batch_size: int, variant: str) -> tupl
         for name, (shape, dtype) in algorithm.columns(batch_size).items()
     }
     example = algorithm.initialise(generator), batch, algorithm.draw(batch_size, generator)
-    made: list[GradientGraph] = []
-    while (found := _gradient_graph(algorithm, example, variant, len(made))) is not None:
-        made.append(found)
-    return tuple(made)
+    graphs: list[GradientGraph] = []
+    while (graph := _gradient_graph(algorithm, example, variant, len(graphs))) is not None:
+        graphs.append(graph)
+    return tuple(graphs)
 
 
 def _gradient_graph(algorithm: Algorithm, example: Any, variant: str, number: int) -> GradientGraph | None:
@@ -156,11 +156,11 @@ class PartGradients:
         self._algorithm = algorithm
         self._compile = backends_of.load(_ROOM, backend).compile_graphs
         self._options = {} if device is None else {"device": device}
-        self._made: dict[int, tuple[Executable, dict[str, GradientGraph]]] = {}
+        self._compiled: dict[int, tuple[Executable, dict[str, GradientGraph]]] = {}
 
     def prepare(self, size: int) -> None:
         """Compile the graphs for parts of `size` samples, if they are not compiled yet."""
-        if size in self._made:
+        if size in self._compiled:
             return
         graphs = {
             f"{variant}/{number}": graph
@@ -168,7 +168,7 @@ class PartGradients:
             for number, graph in enumerate(gradient_graphs(self._algorithm, size, variant))
         }
         compiled = self._compile({name: graph.graph for name, graph in graphs.items()}, **self._options)
-        self._made[size] = compiled, graphs
+        self._compiled[size] = compiled, graphs
 
     def gradients(
         self, variant: str, number: int, state: Any, batch: Batch, draws: Batch
@@ -184,7 +184,7 @@ class PartGradients:
         """
         size = len(next(iter(batch.values())))
         self.prepare(size)
-        executable, graphs = self._made[size]
+        executable, graphs = self._compiled[size]
         name = f"{variant}/{number}"
         graph, leaves = graphs[name], tree.flatten(state)
         for leaf in graph.leaves:
@@ -209,7 +209,7 @@ class PartGradients:
             size: samples of the part.
         """
         self.prepare(size)
-        executable, graphs = self._made[size]
+        executable, graphs = self._compiled[size]
         graph = graphs[f"{variant}/{number}"]
         weights = sum(executable.state_buffers[leaf].size_bytes for leaf in graph.leaves)
         gradients = sum(
@@ -222,8 +222,8 @@ class PartGradients:
     @property
     def simulated_s(self) -> float:
         """The seconds that a simulated accelerator has worked so far; 0 if it is not simulated."""
-        made: list[Any] = [executable for executable, _ in self._made.values()]
-        return sum(one.cycles / one.clock_hz for one in made if hasattr(one, "clock_hz"))
+        executables: list[Any] = [executable for executable, _ in self._compiled.values()]
+        return sum(one.cycles / one.clock_hz for one in executables if hasattr(one, "clock_hz"))
 
 
 def _contiguous(column: Tensor) -> Array:

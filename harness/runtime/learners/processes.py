@@ -260,8 +260,8 @@ class LearnerProcesses(_PartLearner):
         for unit in self._units:
             try:
                 unit.result(limit_s=1.0)
-            except UnitError as found:
-                told.append(found)
+            except UnitError as failure:
+                told.append(failure)
         innocent = f": {BrokenGroupError.__name__}: ", ": stalled: "
         if guilty := [one for one in told if not any(words in str(one) for words in innocent)]:
             return guilty[0]

@@ -82,10 +82,10 @@ class StreamedLearner(ParallelLearner):
     ) -> None:
         if not 2 <= streams <= batch_size:
             raise ValueError(f"streams: found {streams}; allowed: 2 to the batch size, {batch_size}")
-        made = [PartGradients(algorithm, BACKEND, device) for _ in range(streams)]
-        updates = StreamedUpdates(made)
+        gradients = [PartGradients(algorithm, BACKEND, device) for _ in range(streams)]
+        updates = StreamedUpdates(gradients)
         each, more = divmod(batch_size, streams)
         updates.parts = tuple(each + (number < more) for number in range(streams))
-        for stream, size in zip(made, updates.parts, strict=True):
+        for stream, size in zip(gradients, updates.parts, strict=True):
             stream.prepare(size)
         super().__init__(algorithm, batch_size=batch_size, trainers=streams - 1, seed=seed, updates=updates)

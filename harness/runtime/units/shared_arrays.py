@@ -51,9 +51,9 @@ class SharedArrays(Mapping[str, npt.NDArray]):
     @classmethod
     def like(cls, arrays: Mapping[str, npt.NDArray]) -> "SharedArrays":
         """Create new shared arrays with the names, shapes, dtypes and elements of the given arrays."""
-        made = cls({name: FieldSpec(array.shape, array.dtype) for name, array in arrays.items()})
-        made.fill(arrays)
-        return made
+        shared = cls({name: FieldSpec(array.shape, array.dtype) for name, array in arrays.items()})
+        shared.fill(arrays)
+        return shared
 
     def fill(self, arrays: Mapping[str, npt.NDArray]) -> None:
         """Copy the elements of `arrays`, which has an array of the same shape for each name, into the shared arrays."""
