@@ -107,8 +107,8 @@ class Cell:
         Args:
             run: the stored results of one plan on one machine.
         """
-        made = list(takewhile(run.finished, self._attempts()))
-        return run.measurements(cell=made[-1]) if made else []
+        attempts = list(takewhile(run.finished, self._attempts()))
+        return run.measurements(cell=attempts[-1]) if attempts else []
 
     def store(self, run: Run, rows: Sequence[Row]) -> None:
         """Store the rows of this cell, which was just measured, as its next attempt; earlier attempts are kept.

@@ -57,8 +57,8 @@ def _deaths(path: Path) -> dict[str, int]:
     try:
         with path.open() as file:
             noted = json.loads(file.read(_LONGEST))
-        found = {noted["cell"]: noted["deaths"]} if "cell" in noted else noted["deaths"]
-        return {str(cell): int(deaths) for cell, deaths in found.items()}
+        deaths = {noted["cell"]: noted["deaths"]} if "cell" in noted else noted["deaths"]
+        return {str(cell): int(count) for cell, count in deaths.items()}
     # None or unexpected content (infinity, deep brackets): no crashes are known.
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return {}

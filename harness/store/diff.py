@@ -147,17 +147,17 @@ def diff(before: Iterable[Row], after: Iterable[Row], *, incomparable: str = "")
         such as those of several seeds, are combined.
     """
     olds, news = _by_key(before), _by_key(after)
-    found = [_difference(key, olds.get(key, []), news.get(key, [])) for key in {**olds, **news}]
+    differences = [_difference(key, olds.get(key, []), news.get(key, [])) for key in {**olds, **news}]
     if not incomparable:
-        return found
-    return [replace(d, verdict="no verdict", reason=d.reason or incomparable) for d in found]
+        return differences
+    return [replace(d, verdict="no verdict", reason=d.reason or incomparable) for d in differences]
 
 
 def _by_key(rows: Iterable[Row]) -> dict[Key, list[Row]]:
-    found: dict[Key, list[Row]] = {}
+    by_key: dict[Key, list[Row]] = {}
     for row in rows:
-        found.setdefault(_key(row), []).append(row)
-    return found
+        by_key.setdefault(_key(row), []).append(row)
+    return by_key
 
 
 def _key(row: Row) -> Key:
@@ -182,19 +182,19 @@ def _difference(key: Key, olds: Sequence[Row], news: Sequence[Row]) -> Differenc
     origin = weakest(*(row.provenance for row in (*olds, *news)))
     olds, news = ([row for row in rows if row.value is not None] for rows in (olds, news))
     before, after = _median(olds), _median(news)
-    found = Difference(key, before, after, None, None, None, "no verdict", "", origin)
+    difference = Difference(key, before, after, None, None, None, "no verdict", "", origin)
     if before is None or after is None:
-        return replace(found, reason="no value in one of the runs")
-    found = replace(found, ratio=after / before if before > 0 and after >= 0 else None)
+        return replace(difference, reason="no value in one of the runs")
+    difference = replace(difference, ratio=after / before if before > 0 and after >= 0 else None)
     if all(map(_has_no_noise, (*olds, *news))):
-        found = _by_values(found, olds, news)
+        difference = _by_values(difference, olds, news)
     elif not _is_loss(key.quantity) and (ratio := _ratio_interval(olds, news)):
-        found = _by_ratio(found, *ratio)
+        difference = _by_ratio(difference, *ratio)
     else:
-        found = _by_difference(found, before, after, olds, news)
+        difference = _by_difference(difference, before, after, olds, news)
     if any(row.status == "too_noisy" for row in (*olds, *news)):
-        found = replace(found, verdict="no verdict", reason="too noisy in one of the runs")
-    return found
+        difference = replace(difference, verdict="no verdict", reason="too noisy in one of the runs")
+    return difference
 
 
 def _is_loss(quantity: str) -> bool:
@@ -227,15 +227,15 @@ def _has_clock(row: Row) -> bool:
     )
 
 
-def _by_values(found: Difference, olds: Sequence[Row], news: Sequence[Row]) -> Difference:
+def _by_values(difference: Difference, olds: Sequence[Row], news: Sequence[Row]) -> Difference:
     if any(len({row.value for row in rows}) > 1 for rows in (olds, news)):
         return replace(
-            found, reason="one of the runs has several values of it, with nothing to tell them apart"
+            difference, reason="one of the runs has several values of it, with nothing to tell them apart"
         )
     before, after = olds[0].value or 0.0, news[0].value or 0.0
     if math.isclose(before, after):  # equal up to rounding
-        return replace(found, reason="the same in both runs")
-    return _judged(found, rose=after > before)
+        return replace(difference, reason="the same in both runs")
+    return _judged(difference, rose=after > before)
 
 
 def _ratio_interval(olds: Sequence[Row], news: Sequence[Row]) -> tuple[float, float] | None:
@@ -254,10 +254,10 @@ def _interval(rows: Sequence[Row]) -> tuple[float, float] | None:
 
     The samples are not pooled: the training with the most episodes would have the most weight.
     """
-    found = [_own_interval(row) for row in rows]
-    if None in found:
+    intervals = [_own_interval(row) for row in rows]
+    if None in intervals:
         return None
-    ends = [end for one in found if one for end in one]
+    ends = [end for one in intervals if one for end in one]
     return min(ends), max(ends)
 
 
@@ -270,25 +270,27 @@ def _own_interval(row: Row) -> tuple[float, ...] | None:
     return None if None in ends else tuple(end for end in ends if end is not None)
 
 
-def _by_ratio(found: Difference, low: float, high: float) -> Difference:
-    found = replace(found, low=low, high=high)
+def _by_ratio(difference: Difference, low: float, high: float) -> Difference:
+    difference = replace(difference, low=low, high=high)
     if low <= 1 + DRIFT and high >= 1 / (1 + DRIFT):
-        return replace(found, reason=f"the ratio, {low:.3f} to {high:.3f}, is within a drift of {DRIFT:.0%}")
-    return _judged(found, rose=low > 1)
+        return replace(
+            difference, reason=f"the ratio, {low:.3f} to {high:.3f}, is within a drift of {DRIFT:.0%}"
+        )
+    return _judged(difference, rose=low > 1)
 
 
 def _by_difference(
-    found: Difference, before: float, after: float, olds: Sequence[Row], news: Sequence[Row]
+    difference: Difference, before: float, after: float, olds: Sequence[Row], news: Sequence[Row]
 ) -> Difference:
     old, new = _interval(olds), _interval(news)
     if old is None or new is None:
-        return replace(found, reason=_why_no_interval([*olds, *news]))
+        return replace(difference, reason=_why_no_interval([*olds, *news]))
     low, high = new[0] - old[1], new[1] - old[0]
-    drift = DRIFT * (1.0 if _is_loss(found.key.quantity) else max(abs(before), abs(after)))
+    drift = DRIFT * (1.0 if _is_loss(difference.key.quantity) else max(abs(before), abs(after)))
     if low <= drift and high >= -drift:
         said = f"the difference, {low:.4g} to {high:.4g}, is within a drift of {drift:.4g}"
-        return replace(found, reason=said)
-    return _judged(found, rose=low > 0)
+        return replace(difference, reason=said)
+    return _judged(difference, rose=low > 0)
 
 
 def _why_no_interval(rows: Sequence[Row]) -> str:
@@ -298,14 +300,16 @@ def _why_no_interval(rows: Sequence[Row]) -> str:
     return "no interval: it may be calculated from measured times, and vary as they do"
 
 
-def _judged(found: Difference, *, rose: bool) -> Difference:
-    quantity, unit = found.key.quantity, found.key.unit
-    if found.key.suite in PREDICTING or quantity.startswith("predicted_"):
-        return replace(found, reason="a prediction, which is not better for promising more")
+def _judged(difference: Difference, *, rose: bool) -> Difference:
+    quantity, unit = difference.key.quantity, difference.key.unit
+    if difference.key.suite in PREDICTING or quantity.startswith("predicted_"):
+        return replace(difference, reason="a prediction, which is not better for promising more")
     direction = better(quantity, unit)
     if direction is None:
-        return replace(found, reason=f"of {quantity!r} in {unit!r} it is not known whether more is better")
+        return replace(
+            difference, reason=f"of {quantity!r} in {unit!r} it is not known whether more is better"
+        )
     if direction == "neither":
-        return replace(found, reason=f"of {quantity!r} neither more nor less is better")
+        return replace(difference, reason=f"of {quantity!r} neither more nor less is better")
     improved = {"more": rose, "less": not rose}[direction]
-    return replace(found, verdict="better" if improved else "worse")
+    return replace(difference, verdict="better" if improved else "worse")

@@ -119,14 +119,14 @@ def record(run: Run) -> None:
 
     If several processes worked on a run, each adds rows, and the run's peak is the highest of them.
     """
-    found = {MAIN: own_bytes(), LARGEST: largest_bytes()}
+    peaks = {MAIN: own_bytes(), LARGEST: largest_bytes()}
     stored = [row for row in run.rows(PeakMemory) if row.of_cell is None]
-    held = {name: [row.value for row in stored if row.primitive == name and row.value] for name in found}
-    if all(bytes_ <= max(held[name], default=0.0) for name, bytes_ in found.items()):
+    held = {name: [row.value for row in stored if row.primitive == name and row.value] for name in peaks}
+    if all(bytes_ <= max(held[name], default=0.0) for name, bytes_ in peaks.items()):
         return
     # These rows are not attempts of one cell, of which only the last counts: each has another name.
     names = (f"{SUITE}/{run.record.tier}/{number}" for number in count(1))
-    run.finish(next(name for name in names if not run.finished(name)), [_row(*one) for one in found.items()])
+    run.finish(next(name for name in names if not run.finished(name)), [_row(*one) for one in peaks.items()])
 
 
 @contextmanager

@@ -30,8 +30,8 @@ State = tuple[int, int, int]
 
 def state(path: Path) -> State:
     """Return what differs between two states of a file, without reading it: its inode, length and time of change."""
-    found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    stat = path.stat()
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def leftovers(path: Path) -> list[Path]:

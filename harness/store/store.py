@@ -313,12 +313,12 @@ class Store:
             query = (
                 "SELECT id FROM run WHERE (tier, revision, fingerprint) = (?, ?, ?) ORDER BY id DESC LIMIT 1"
             )
-            found = None if fresh else database.execute(query, identity).fetchone()
-            if found is None:
+            stored = None if fresh else database.execute(query, identity).fetchone()
+            if stored is None:
                 values = (uuid.uuid4().hex, *identity, machine_json, _now())
                 run_id = database.execute(f"INSERT {_RUN_VALUES}", values).lastrowid
             else:
-                (run_id,) = found
+                (run_id,) = stored
         (record,) = [r for r in self.runs() if r.id == run_id]
         return Run(self, record)
 
@@ -388,9 +388,9 @@ class Store:
             holds None.
         """
         runs = {r.id: r for r in self.runs()}
-        found = self._select({} if run is None else {"cell.run_id": run})
+        selected = self._select({} if run is None else {"cell.run_id": run})
         return as_frame(
-            [(runs[number], cell, finished_at, row) for (number, cell, finished_at), row in found]
+            [(runs[number], cell, finished_at, row) for (number, cell, finished_at), row in selected]
         )
 
     def copy_from(self, other: "Store") -> int:

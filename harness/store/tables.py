@@ -132,7 +132,7 @@ def stored_kinds(database: sqlite3.Connection) -> dict[str, Columns]:
     Raises:
         ValueError: a table, an index or a trigger is none that this module makes.
     """
-    found: dict[str, Columns] = {}
+    kinds: dict[str, Columns] = {}
     shared = _shared()
     known = set()
     for name, definition in schema_of(database):
@@ -143,10 +143,10 @@ def stored_kinds(database: sqlite3.Connection) -> dict[str, Columns]:
         own = {column: of_type.get(form, "") for column, form in _LINE.findall(definition or "")}
         if "" in own.values() or not _NAME.fullmatch(name) or definition != _definition(name, own):
             raise ValueError(f"table {name}")
-        found[name] = own
+        kinds[name] = own
     if len(known) != len(shared):
         raise ValueError("a missing table")
-    return found
+    return kinds
 
 
 def _names(definition: str | None) -> list[str]:
@@ -215,12 +215,13 @@ def select(
     values = tuple(chosen.values())
     own: dict[str, dict[int, dict[str, Any]]] = {}
     kinds = stored_kinds(database)
-    for table, found in kinds.items():
-        names = ", ".join(["measurement_id", *(f'"{table}"."{name}"' for name in found)])
+    for table, own_columns in kinds.items():
+        names = ", ".join(["measurement_id", *(f'"{table}"."{name}"' for name in own_columns)])
         query = f'SELECT {names} {source} JOIN "{table}" ON measurement_id = measurement.id WHERE {where}'
         own[table] = {
             number: {
-                name: _decoded(value, one) for (name, one), value in zip(found.items(), stored, strict=True)
+                name: _decoded(value, one)
+                for (name, one), value in zip(own_columns.items(), stored, strict=True)
             }
             for number, *stored in database.execute(query, values)
         }
@@ -242,13 +243,13 @@ def _undeclared(table: str, own: tuple[tuple[str, str], ...]) -> type[Row]:
     columns_ = [(name, _HINTS[one] | None, field(default=None)) for name, one in own]
     names = {name for name, _ in own}
     told = {
-        kept: next((name for name in of if name in names), "")
-        for kept, of in (("_who", ("backend", "strategy", "system")), ("_where", ("device", "mapping")))
+        role: next((name for name in of if name in names), "")
+        for role, of in (("_who", ("backend", "strategy", "system")), ("_where", ("device", "mapping")))
     }
-    made: type[Row] = make_dataclass(
+    kind: type[Row] = make_dataclass(
         table, columns_, bases=(Row,), namespace={"table": table, **told}, frozen=True, kw_only=True
     )
-    return made
+    return kind
 
 
 def typed(kind: type[Row], values: Mapping[str, Any]) -> Row:
