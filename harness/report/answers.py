@@ -158,31 +158,31 @@ class OverSb3:
 
 def fastest_mappings(content: Content) -> list[FastestMapping]:
     """Return the fastest mapping of each workload and batch size at which several were run on measured devices."""
-    maps = [found for found in heat_maps(content.predictions) if found.devices == HERE]
+    maps = [heat_map for heat_map in heat_maps(content.predictions) if heat_map.devices == HERE]
     return [_fastest(found, size) for found in maps for size in found.batch_sizes]
 
 
-def _fastest(found: HeatMap, size: int) -> FastestMapping:
-    rates = {mapping: rate for (mapping, at), rate in found.achieved.items() if at == size}
-    contenders = found.contenders(size)
-    first = found.best(size)
+def _fastest(heat_map: HeatMap, size: int) -> FastestMapping:
+    rates = {mapping: rate for (mapping, at), rate in heat_map.achieved.items() if at == size}
+    contenders = heat_map.contenders(size)
+    first = heat_map.best(size)
     second = max(
         sorted((contenders - {first}) or (rates.keys() - {first})), key=lambda other: rates[other].value
     )
-    chosen = found.chosen.get(size, "")
+    chosen = heat_map.chosen.get(size, "")
     level = {other for other in contenders - {first} if not _above(rates[first], rates[other])}
     if contenders == {first}:
         sure = "best"  # the race between them dropped all others
-    elif (first, size) in found.noisy:
+    elif (first, size) in heat_map.noisy:
         level, sure = contenders, "no verdict: too noisy"
     elif level:
         sure = f"no verdict: {', '.join(sorted(level))} may be as fast"
     else:
         sure = "best"
     return FastestMapping(
-        found.workload,
+        heat_map.workload,
         size,
-        found.loop,
+        heat_map.loop,
         first,
         rates[first],
         len(rates),
@@ -231,26 +231,30 @@ def regrets(content: Content) -> Regrets | None:
         The regrets; None if no choice was validated.
     """
     loop = str(VALIDATED[DEFAULT_STRATEGY].loop)
-    found = [
+    losses = [
         choice.regret
         for choice in content.choices
         if choice.strategy == DEFAULT_STRATEGY and choice.devices == HERE and choice.loop == loop
     ]
-    if not found:
+    if not losses:
         return None
-    percents = [100 * regret.value for regret in found]
+    percents = [100 * regret.value for regret in losses]
     return Regrets(
-        median(percents), max(percents), len(found), str(weakest(*(regret.provenance for regret in found)))
+        median(percents), max(percents), len(losses), str(weakest(*(regret.provenance for regret in losses)))
     )
 
 
 def over_sb3(content: Content) -> OverSb3 | None:
     """Return the range of this project's throughputs over those of Stable-Baselines3; None if none was compared."""
-    found = [(a.sb3.ratio.value, a.sb3.verdict) for a in against_libraries(content) if a.sb3 and a.sb3.ratio]
-    if not found:
+    compared = [
+        (a.sb3.ratio.value, a.sb3.verdict) for a in against_libraries(content) if a.sb3 and a.sb3.ratio
+    ]
+    if not compared:
         return None
-    ratios = [ratio for ratio, _ in found]
-    return OverSb3(min(ratios), max(ratios), len(found), sum(verdict == "faster" for _, verdict in found))
+    ratios = [ratio for ratio, _ in compared]
+    return OverSb3(
+        min(ratios), max(ratios), len(compared), sum(verdict == "faster" for _, verdict in compared)
+    )
 
 
 def _above(one: Number, other: Number) -> bool:
@@ -280,11 +284,11 @@ def _as_they_are(compared: BaselineComparison) -> bool:
     return "," not in compared.baseline
 
 
-def _against(workload: str, size: int | None, found: list[BaselineComparison]) -> AgainstLibraries:
-    sb3 = next((c for c in found if c.baseline == SB3), None)
-    others = (c for c in found if c.baseline != SB3)
+def _against(workload: str, size: int | None, compared: list[BaselineComparison]) -> AgainstLibraries:
+    sb3 = next((c for c in compared if c.baseline == SB3), None)
+    others = (c for c in compared if c.baseline != SB3)
     fastest = min(others, key=lambda c: c.ratio.value if c.ratio else 0.0, default=None)
-    return AgainstLibraries(workload, size, sb3, fastest, len(found))
+    return AgainstLibraries(workload, size, sb3, fastest, len(compared))
 
 
 def prediction_errors(content: Content, *, simulated: bool = False) -> PredictionErrors | None:

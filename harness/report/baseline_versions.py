@@ -22,12 +22,12 @@ def baseline_versions(frame: pd.DataFrame) -> Iterator[BaselineVersions]:
     Args:
         frame: the stored measurements of a run, one per row, as `Store.frame()` returns them, including failed ones.
     """
-    found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Any]] = {}
+    groups: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Any]] = {}
     for row in records(frame[frame["value"].notna()]):
         if row.quantity in QUANTITIES.get(row.suite, ()):
             key = str(row.who), _pairs(row.versions, " "), _pairs(row.deviations, ": ")
-            found.setdefault(key, []).append(row)
-    ordered = sorted(found.items(), key=lambda item: (item[0][0] != OURS, item[0][0]))
+            groups.setdefault(key, []).append(row)
+    ordered = sorted(groups.items(), key=lambda item: (item[0][0] != OURS, item[0][0]))
     for (system, versions, settings), rows in ordered:
         tasks, workloads = (
             tuple(dict.fromkeys(names))
@@ -38,6 +38,6 @@ def baseline_versions(frame: pd.DataFrame) -> Iterator[BaselineVersions]:
         )
 
 
-def _pairs(found: Any, between: str) -> tuple[str, ...]:
+def _pairs(stated: Any, between: str) -> tuple[str, ...]:
     """Return names and values; empty if a row states none, or an untrusted one something else."""
-    return tuple(f"{k}{between}{v}" for k, v in found.items()) if isinstance(found, Mapping) else ()
+    return tuple(f"{k}{between}{v}" for k, v in stated.items()) if isinstance(stated, Mapping) else ()

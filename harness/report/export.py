@@ -120,7 +120,7 @@ def _verdicts(verdicts: Iterable[Verdict]) -> pd.DataFrame:
         }
         sides = {"published": verdict.claim.published, "ours": verdict.finding.ours}
         numbers: list[tuple[str, Number | None]] = [
-            (side, number) for side, found in sides.items() for number in found
+            (side, number) for side, some in sides.items() for number in some
         ]
         # A claim without a number keeps its row, because its verdict counts too.
         for side, number in numbers or [("", None)]:
@@ -268,10 +268,10 @@ def _csv(_: Content, every: dict[str, pd.DataFrame], folder: Path) -> Files:
 
 def _disarmed(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with an apostrophe before each text that begins like a formula; numbers are unchanged."""
-    made = table.copy()
+    disarmed = table.copy()
     for name in table.select_dtypes(exclude="number"):
-        made[name] = table[name].map(_as_text)
-    return made
+        disarmed[name] = table[name].map(_as_text)
+    return disarmed
 
 
 def _as_text(cell: Any) -> Any:

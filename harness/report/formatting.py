@@ -52,10 +52,10 @@ def show(number: Number) -> Markup:
     mark = Markup('<abbr class="mark" title="{}">{}</abbr>').format(
         str(number.provenance), MARKS[number.provenance]
     )
-    found = Markup('<span class="number">{}&nbsp;{}</span>').format(text, mark)
+    markup = Markup('<span class="number">{}&nbsp;{}</span>').format(text, mark)
     if number.suspect:
-        found += Markup(' <span class="badge suspect" title="{}">suspect</span>').format(number.suspect)
-    return found
+        markup += Markup(' <span class="badge suspect" title="{}">suspect</span>').format(number.suspect)
+    return markup
 
 
 def whole(value: int | None) -> Markup:

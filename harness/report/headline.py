@@ -89,18 +89,18 @@ def _answers(content: Content) -> Iterator[tuple[str, str]]:
             f"{regret.median_percent:.1f}% in the median of {regret.choices} choices, at most "
             f"{regret.most_percent:.1f}% ({regret.provenance})",
         )
-    for found in answers.against_libraries(content):
-        if found.sb3 and found.sb3.ratio:
-            ratio = found.sb3.ratio
+    for compared in answers.against_libraries(content):
+        if compared.sb3 and compared.sb3.ratio:
+            ratio = compared.sb3.ratio
             yield (
-                f"How fast is {found.workload} at batch size {found.batch_size}?",
-                f"{ratio.value:.3g} times as fast as Stable-Baselines3{_interval(ratio)}: {found.sb3.verdict} "
+                f"How fast is {compared.workload} at batch size {compared.batch_size}?",
+                f"{ratio.value:.3g} times as fast as Stable-Baselines3{_interval(ratio)}: {compared.sb3.verdict} "
                 f"({ratio.provenance})",
             )
 
 
-def _interval(found: Number) -> str:
-    return "" if found.low is None or found.high is None else f" [{found.low:.3g}, {found.high:.3g}]"
+def _interval(number: Number) -> str:
+    return "" if number.low is None or number.high is None else f" [{number.low:.3g}, {number.high:.3g}]"
 
 
 def picture(content: Content) -> str:
@@ -171,12 +171,12 @@ def notes_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def in_readme(text: str, made: str) -> str:
+def in_readme(text: str, markdown: str) -> str:
     """Return the text of README with the table in place of the one between the two comments."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     assert after, f"README has no {BEGIN.strip()} ... {END.strip()}"
-    return f"{before}{BEGIN}\n{made}\n{END}{after}"
+    return f"{before}{BEGIN}\n{markdown}\n{END}{after}"
 
 
 def write(name: str, root: Path = ROOT, *, page_alone: bool = False) -> list[Path]:
@@ -190,18 +190,18 @@ def write(name: str, root: Path = ROOT, *, page_alone: bool = False) -> list[Pat
         raise UserError("command line", "reference run", repr(name), ", ".join(known))
     committed = known[name]
     content, joint = content_of(committed), all_evidence.verdicts(list(known.values()))
-    made = {
+    texts = {
         root / page_of(name): verdicts(content, committed),
         root / NOTES: notes_page(),
         root / VERDICTS: all_evidence.page(joint, list(known.values())),
     }
     if not page_alone:
         readme = root / "README.md"
-        made[readme] = in_readme(readme.read_text(encoding="utf-8"), table(content, name, joint))
-        made[root / PICTURE] = picture(content)
-    for path, text in made.items():
+        texts[readme] = in_readme(readme.read_text(encoding="utf-8"), table(content, name, joint))
+        texts[root / PICTURE] = picture(content)
+    for path, text in texts.items():
         write_atomically(path, partial(_write_text, text))
-    return list(made)
+    return list(texts)
 
 
 def _write_text(text: str, target: Path) -> None:

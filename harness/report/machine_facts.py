@@ -59,15 +59,15 @@ def facts(machine: Mapping[str, Any], group: str = "machine") -> Iterator[Fact]:
 
 def in_a_line(machine: Mapping[str, Any]) -> str:
     """Return a machine's processor, its cores, its memory and the accelerators as text."""
-    found = {(fact.group, fact.name): fact.value for fact in facts(machine)}
-    cores = found.get(("cpu", "usable cores")) or found.get(("cpu", "cores"))
+    by_name = {(fact.group, fact.name): fact.value for fact in facts(machine)}
+    cores = by_name.get(("cpu", "usable cores")) or by_name.get(("cpu", "cores"))
     listed = [each for each in machine.get("accelerators", []) if each.get("usable")]
-    processor = found.get(("cpu", "model"), "–")
+    processor = by_name.get(("cpu", "model"), "–")
     accelerators = [_accelerator(each, processor) for each in listed]
     parts = [
         processor,
         f"{cores} cores" if cores else "",
-        found.get(("cpu", "memory"), ""),
+        by_name.get(("cpu", "memory"), ""),
         f"accelerators: {', '.join(accelerators) or 'none'}",
     ]
     return ", ".join(filter(None, parts))

@@ -45,7 +45,7 @@ def escaped(text: str) -> str:
     Args:
         text: any text; its line ends become spaces, and its hidden characters their numbers.
     """
-    return _SYNTAX.sub(lambda found: _escape(found[0]), printable(text))
+    return _SYNTAX.sub(lambda match: _escape(match[0]), printable(text))
 
 
 def _escape(character: str) -> str:

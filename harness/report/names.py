@@ -67,10 +67,10 @@ def people_s_name(primitive: str) -> str:
     """Return the name of a timed operation for readers; the stored name if there is no other."""
     if primitive in PARTS:
         return PARTS[primitive]
-    if found := IN_STREAMS.fullmatch(primitive):
-        return f"{PARTS['learner.step']} in {found['streams']} streams"
-    if found := IN_PIPELINES.fullmatch(primitive):
-        return f"{PARTS['learner.step']} in {found['streams']} of the FPGA's pipelines"
+    if match := IN_STREAMS.fullmatch(primitive):
+        return f"{PARTS['learner.step']} in {match['streams']} streams"
+    if match := IN_PIPELINES.fullmatch(primitive):
+        return f"{PARTS['learner.step']} in {match['streams']} of the FPGA's pipelines"
     where, _, part = primitive.partition(".")
     if where in CONDITIONS and part in IN_A_LOOP:
         return f"{IN_A_LOOP[part]}, {CONDITIONS[where]}"

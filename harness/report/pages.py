@@ -64,17 +64,17 @@ def environment() -> jinja2.Environment:
 
     It is cached, because it holds the compiled templates.
     """
-    made = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"show": show, "whole": whole, "row_ranges": row_ranges}
-    made.filters |= {"people": people_s_name, "kind": people_s_kind}
-    made.filters["css_class"] = lambda text: re.sub(r"\W+", "-", str(text))
-    return made
+    templates.filters |= {"show": show, "whole": whole, "row_ranges": row_ranges}
+    templates.filters |= {"people": people_s_name, "kind": people_s_kind}
+    templates.filters["css_class"] = lambda text: re.sub(r"\W+", "-", str(text))
+    return templates
 
 
 def primitive_tables(times: tuple[PrimitiveTime, ...]) -> list[dict[str, object]]:
@@ -194,8 +194,8 @@ def _mappings(content: Content, _others: Sequence[Content]) -> dict[str, object]
         "alone": [chosen for chosen in answers.chosen_mappings(content) if chosen.alone],
         "marks": MARKS,
         "heat_maps": [
-            (plots.heat_map(found), found, plots.chosen_not_run(found))
-            for found in heat_maps(content.predictions)
+            (plots.heat_map(heat_map), heat_map, plots.chosen_not_run(heat_map))
+            for heat_map in heat_maps(content.predictions)
         ],
     }
 
@@ -342,10 +342,10 @@ def render_claims(
 def _setting(row: Any) -> str:
     """Return the settings of a row of evidence as text, such as "threads 2, fanout 16"."""
     stated = {**row._asdict(), **(row.notes or {}), **(row.parameters or {})}
-    found = {word: stated.get(name) for name, word in SETTINGS.items()}
+    settings = {word: stated.get(name) for name, word in SETTINGS.items()}
     return ", ".join(
         word if value is True else f"{word} {value}"
-        for word, value in found.items()
+        for word, value in settings.items()
         if value not in (None, False)
     )
 

@@ -53,18 +53,18 @@ def portabilities(frame: pd.DataFrame, everywhere: pd.DataFrame) -> Iterator[Por
     learner and one for replay management) or over the machines of a merged store.
     """
     yield from _over_mappings(frame)
-    for found in over_platforms(everywhere):
+    for portability in over_platforms(everywhere):
         yield Portability(
-            found.workload,
-            found.batch_size,
+            portability.workload,
+            portability.batch_size,
             OURS,
             "machines",
             "best mapping of each",
-            len(found.best),
-            found.unsupported,
+            len(portability.best),
+            portability.unsupported,
             EXPERIENCES,
-            found.mean,
-            *_state(found.noisy),
+            portability.mean,
+            *_state(portability.noisy),
         )
     last = last_attempts(everywhere, of_any_code=True)
     for pair in beside_baselines(last):

@@ -53,7 +53,7 @@ def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime
     for t in sorted(times, key=lambda t: (series(t), t.batch_size or 0)):
         if t.time is not None and t.batch_size is not None:
             points.setdefault((series(t), t.time.provenance), []).append((t.batch_size, t.time))
-    lines = [charts.line(label, found) for (label, _), found in points.items()]
+    lines = [charts.line(label, some) for (label, _), some in points.items()]
     name = people_s_name(primitive)
     with mpl.rc_context(STYLE):
         figure = charts.chart(Panel("batch size", "time per call (s)", lines, name, log_x=True, log_y=True))
@@ -120,47 +120,47 @@ def predicted_against_achieved(
     return svg(figure, "predicted-achieved", "predicted over achieved gradient steps per second")
 
 
-def heat_map(found: HeatMap) -> Markup:
+def heat_map(throughputs: HeatMap) -> Markup:
     """Plot the training throughput of every mapping as a share of the best mapping's at each batch size.
 
     Marks show the mapping that the performance model chose and the best one, throughputs that are too noisy, and those
     that are not measured.
     """
-    shape = len(found.mappings), len(found.batch_sizes)
+    shape = len(throughputs.mappings), len(throughputs.batch_sizes)
     shares = np.full(shape, np.nan)
-    for (mapping, size), number in found.achieved.items():
-        place = found.mappings.index(mapping), found.batch_sizes.index(size)
+    for (mapping, size), number in throughputs.achieved.items():
+        place = throughputs.mappings.index(mapping), throughputs.batch_sizes.index(size)
         # A mapping that was dropped as slower may have met faster rounds.
-        shares[place] = min(1.0, number.value / found.achieved[found.best(size), size].value)
+        shares[place] = min(1.0, number.value / throughputs.achieved[throughputs.best(size), size].value)
     with mpl.rc_context(STYLE | {"axes.grid": False}):
         figure, axes = new_figure(1.4 + 0.32 * shape[0])
         mesh = axes.pcolormesh(shares, cmap="cividis", vmin=0, vmax=1, edgecolor=GRID, linewidth=0.5)
-        for (mapping, size), number in found.achieved.items():
-            row, column = found.mappings.index(mapping), found.batch_sizes.index(size)
+        for (mapping, size), number in throughputs.achieved.items():
+            row, column = throughputs.mappings.index(mapping), throughputs.batch_sizes.index(size)
             marks = "" if number.provenance == Provenance.MEASURED else MARKS[number.provenance]
-            marks += "★" if mapping == found.best(size) else ""
-            marks += "◇" if mapping == found.chosen.get(size) else ""
+            marks += "★" if mapping == throughputs.best(size) else ""
+            marks += "◇" if mapping == throughputs.chosen.get(size) else ""
             ink = "black" if shares[row, column] > 0.5 else "white"
-            noise = "~" if (mapping, size) in found.noisy else ""
+            noise = "~" if (mapping, size) in throughputs.noisy else ""
             text = f"{noise}{plain(number.value)} {marks}".strip()
             axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8.5, color=ink)
-        axes.set_xticks(np.arange(shape[1]) + 0.5, [f"{size:,}" for size in found.batch_sizes])
-        axes.set_yticks(np.arange(shape[0]) + 0.5, found.mappings)
-        axes.set(title=f"{found.workload}, {found.devices}", xlabel="batch size")
+        axes.set_xticks(np.arange(shape[1]) + 0.5, [f"{size:,}" for size in throughputs.batch_sizes])
+        axes.set_yticks(np.arange(shape[0]) + 0.5, throughputs.mappings)
+        axes.set(title=f"{throughputs.workload}, {throughputs.devices}", xlabel="batch size")
         figure.colorbar(mesh, ax=axes, label="share of the best", location="bottom", aspect=30)
-    name = f"{found.workload}, devices {found.devices}"
+    name = f"{throughputs.workload}, devices {throughputs.devices}"
     return svg(figure, f"heat-{name}", f"{name}: throughput of each mapping at each batch size")
 
 
-def chosen_not_run(found: HeatMap) -> str:
+def chosen_not_run(throughputs: HeatMap) -> str:
     """Return a sentence for each mapping that the performance model chose but that was not run.
 
     Such a mapping has no mark on the heat map. The text is empty if all were run.
     """
     sizes_of: dict[str, list[str]] = {}
-    for size in found.batch_sizes:
-        mapping = found.chosen.get(size)
-        if mapping is not None and (mapping, size) not in found.achieved:
+    for size in throughputs.batch_sizes:
+        mapping = throughputs.chosen.get(size)
+        if mapping is not None and (mapping, size) not in throughputs.achieved:
             sizes_of.setdefault(mapping, []).append(f"{size:,}")
     lines = [
         f"Chosen mapping {mapping} was not run at batch size {', '.join(sizes)}."

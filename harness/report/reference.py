@@ -170,11 +170,11 @@ def _thinned(row: Row) -> Row:
     count = len(row.samples)
     if count <= MOST_SAMPLES:
         return row
-    kept = evenly_spread(count, MOST_SAMPLES)
+    places = evenly_spread(count, MOST_SAMPLES)
 
     def thinned(stated: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            name: type(value)(value[place] for place in kept)
+            name: type(value)(value[place] for place in places)
             for name, value in stated.items()
             if isinstance(value, list | tuple) and len(value) == count
         }
@@ -193,16 +193,16 @@ def _moved_alone(row: Row) -> Row:
     if not row.timed.pace:
         return row
     dropped = {"clock_s"} if row.suite == Suite.CLAIM else {"clock_s", EXPOSURE}
-    kept = {name: value for name, value in row.timed.pace.items() if name not in dropped}
+    pace = {name: value for name, value in row.timed.pace.items() if name not in dropped}
     samples = tuple(float(f"{one:.6g}") for one in row.samples)
-    return dataclasses.replace(row, samples=samples, timed=dataclasses.replace(row.timed, pace=kept))
+    return dataclasses.replace(row, samples=samples, timed=dataclasses.replace(row.timed, pace=pace))
 
 
 def _stamps(path: Path) -> Iterator[tuple[int, int] | None]:
     """Yield what tells the contents of a reference's two files apart: time of the last change, and size."""
     for one in (path, path.with_suffix(".parquet")):
-        found = one.stat() if one.exists() else None
-        yield found and (found.st_mtime_ns, found.st_size)
+        stat = one.stat() if one.exists() else None
+        yield stat and (stat.st_mtime_ns, stat.st_size)
 
 
 @lru_cache(maxsize=8)  # reading all takes seconds, and a process may write several reports

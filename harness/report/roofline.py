@@ -40,11 +40,11 @@ def roofs(frame: pd.DataFrame) -> list[DeviceRoof]:
     agreeing: dict[tuple[Any, ...], list[Any]] = {}
     for (*place, _), row in last.items():
         agreeing.setdefault((*place, row.value), []).append(row)
-    found = [
+    device_roofs = [
         _one(bounded, precision, size, rows) for (_, bounded, _, precision, size, _), rows in agreeing.items()
     ]
     return sorted(
-        found,
+        device_roofs,
         key=lambda r: (
             r.device,
             r.primitives,
@@ -73,7 +73,7 @@ def _memory(size: int | None) -> str:
     return f"copy within {size / scale:.4g} {unit}"
 
 
-def points(frame: pd.DataFrame, found: Sequence[DeviceRoof]) -> Iterator[RooflinePoint]:
+def points(frame: pd.DataFrame, device_roofs: Sequence[DeviceRoof]) -> Iterator[RooflinePoint]:
     """Yield the rate of each profiled primitive (a timed operation) with the upper limit of its device, its roof.
 
     Primitives whose operations and bytes are unknown are left out. If a device's memory beyond its caches was not
@@ -87,7 +87,7 @@ def points(frame: pd.DataFrame, found: Sequence[DeviceRoof]) -> Iterator[Rooflin
             if suite == Suite.PRECISION_PROFILE and precision not in PRECISIONS:
                 continue  # float32, which is profiled without it too, or fixed point, whose operations are others
             if (work := row.work) and row.value > 0:
-                roofs = [r for r in found if _bounds(r, row)]
+                roofs = [r for r in device_roofs if _bounds(r, row)]
                 yield _point(row, work, _of_precision(roofs, precision), row.device in caches_alone)
 
 

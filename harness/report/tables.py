@@ -72,7 +72,7 @@ def _learners_in_fixed_point(frame: pd.DataFrame, named: Callable[[Any], str]) -
     return frame[[("[" in named(row)) for row in records(frame)]] if len(frame) else frame
 
 
-def heat_maps(found: Iterable[PredictedThroughput]) -> Iterator[HeatMap]:
+def heat_maps(throughputs: Iterable[PredictedThroughput]) -> Iterator[HeatMap]:
     """Yield the heat maps of training throughput by mapping and batch size.
 
     Each workload for which several mappings were run has one map of the measured ones, and one that adds the simulated
@@ -83,7 +83,7 @@ def heat_maps(found: Iterable[PredictedThroughput]) -> Iterator[HeatMap]:
     """
     default_loop = str(VALIDATED[DEFAULT_STRATEGY].loop)
     by_workload: dict[str, list[PredictedThroughput]] = {}
-    for prediction in found:
+    for prediction in throughputs:
         if prediction.batch_size is not None and prediction.in_floats:
             by_workload.setdefault(prediction.workload, []).append(prediction)
     for rows in by_workload.values():
@@ -93,13 +93,13 @@ def heat_maps(found: Iterable[PredictedThroughput]) -> Iterator[HeatMap]:
         yield from list(_heat_maps(validated)) or _heat_maps(trained)
 
 
-def _heat_maps(found: Sequence[PredictedThroughput]) -> Iterator[HeatMap]:
+def _heat_maps(throughputs: Sequence[PredictedThroughput]) -> Iterator[HeatMap]:
     """Yield the heat maps of one workload's predictions, including those of mappings that were not run."""
-    ran = [p for p in found if p.achieved]
+    ran = [p for p in throughputs if p.achieved]
     measured = [p for p in ran if p.achieved and p.achieved.provenance == Provenance.MEASURED]
-    if heat_map := _heat_map(HERE, measured, found):
+    if heat_map := _heat_map(HERE, measured, throughputs):
         yield heat_map
-    if len(ran) > len(measured) and (heat_map := _heat_map(WITH_SIMULATED, ran, found)):
+    if len(ran) > len(measured) and (heat_map := _heat_map(WITH_SIMULATED, ran, throughputs)):
         yield heat_map
 
 
@@ -317,14 +317,14 @@ def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
     keyed = [((r.workload, optional_size(r.batch_size) or 0, r.baseline or r.who), r) for r in records(rows)]
     keyed.sort(key=lambda item: item[0])
     for (workload, batch_size, baseline), group in groupby(keyed, key=lambda item: item[0]):
-        found: dict[str, Number] = {}
+        by_part: dict[str, Number] = {}
         noisy: set[str] = set()
         judged = judged_parts(None)
         verdict, reason, returns = "", "", ""
         for row in _last_comparison([row for _, row in group]):
             part = _part(row)
             if not pd.isna(row.value):
-                found[part] = number(row, row.quantity.removesuffix("_per_s").replace("_", " "))
+                by_part[part] = number(row, row.quantity.removesuffix("_per_s").replace("_", " "))
             if row.status == "too_noisy":
                 noisy.add(part)
             if pd.isna(row.value):  # a noisy rate leaves the verdict on the ratio as it is
@@ -333,20 +333,20 @@ def comparisons(frame: pd.DataFrame) -> Iterator[BaselineComparison]:
                 judged = judged_parts(row.rate)
                 verdict = verdict or row.verdict or "no verdict"
                 returns = row.returns or ""
-        ours, theirs = (found.get(part) for part in judged)
+        ours, theirs = (by_part.get(part) for part in judged)
         rate = ours or theirs
         yield BaselineComparison(
             workload,
             batch_size or None,
             baseline,
-            found.get("throughput_ratio"),
+            by_part.get("throughput_ratio"),
             ours,
             theirs,
-            found.get("null_ratio"),
+            by_part.get("null_ratio"),
             verdict,
             reason,
-            found.get("ours, return"),
-            found.get("theirs, return"),
+            by_part.get("ours, return"),
+            by_part.get("theirs, return"),
             returns,
             tuple(sorted(_noisy_sides(noisy, judged))),
             rate.quantity if rate else "",
@@ -375,14 +375,14 @@ def gaps(frame: pd.DataFrame) -> Iterator[Gap]:
 
     Measurements of one workload, purpose (suite), batch size and reason are one entry.
     """
-    found: dict[tuple[Any, ...], list[Any]] = {}
+    groups: dict[tuple[Any, ...], list[Any]] = {}
     for status in ("failed", "not_run", "too_noisy"):
         for row in records(frame[frame["status"] == status]):
             # Each noisy time has its own reason, which would take one line each.
             shared = "" if status == "too_noisy" else row.reason
             place = row.workload, row.suite, optional_size(row.batch_size), status.replace("_", " "), shared
-            found.setdefault(place, []).append(row)
-    for (workload, suite, size, status, reason), rows in found.items():
+            groups.setdefault(place, []).append(row)
+    for (workload, suite, size, status, reason), rows in groups.items():
         items = []
         for row in rows:
             where = " on ".join(filter(None, (row.who, row.where)))
@@ -398,9 +398,9 @@ def changes(before: Iterable[Row], after: Iterable[Row], incomparable: str = "")
         incomparable: why the two runs cannot be compared, so that there is no verdict; empty if they can.
     """
     differences = diff(before, after, incomparable=incomparable)
-    found = [d for d in differences if d.before is not None and d.after is not None]
-    found.sort(key=lambda d: ("worse", "better", "no verdict").index(d.verdict))
-    for d in found:
+    comparable = [d for d in differences if d.before is not None and d.after is not None]
+    comparable.sort(key=lambda d: ("worse", "better", "no verdict").index(d.verdict))
+    for d in comparable:
         where = " on ".join(filter(None, (d.key.who, d.key.where)))
         quantity = d.key.quantity.replace("_", " ")
         old, new = (

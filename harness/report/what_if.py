@@ -118,9 +118,9 @@ def _target(row: Any) -> Target | None:
 
 def _times(rows: list[Any]) -> list[Time]:
     """Return one time for each primitive and target: the last."""
-    found = {(name, Target.parse(target)): row for (name, target), row in used_times(rows).items()}
+    by_piece = {(name, Target.parse(target)): row for (name, target), row in used_times(rows).items()}
     return [
         (name, str(target), target.device, float(row.value), str(row.provenance), row.status == "too_noisy")
-        for (name, target), row in sorted(found.items(), key=lambda item: item[0])
+        for (name, target), row in sorted(by_piece.items(), key=lambda item: item[0])
         if name in PRIMITIVES
     ]

@@ -96,8 +96,8 @@ class HeatMap:
     @property
     def provenances(self) -> tuple[Provenance, ...]:
         """Return the provenances (measured, simulated or modelled) that occur among the map's throughputs."""
-        found = {n.provenance for n in self.achieved.values()}
-        return tuple(provenance for provenance in Provenance if provenance in found)
+        occurring = {n.provenance for n in self.achieved.values()}
+        return tuple(provenance for provenance in Provenance if provenance in occurring)
 
 
 @dataclass(frozen=True)
