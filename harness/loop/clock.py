@@ -19,7 +19,7 @@ NO_INPUTS: Mapping[str, int] = {}
 HOST, ACTORS, LEARNER, RMM, STORAGE = "host", "actors", "learner", "rmm", "storage"
 
 
-class Made(Generic[Value]):
+class Output(Generic[Value]):
     """The result of a call that the training loop makes, with the time at which it is ready.
 
     Attributes:
@@ -66,7 +66,7 @@ class Clock(Protocol):
         work: Callable[[], Value],
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
-    ) -> Made[Value]:
+    ) -> Output[Value]:
         """Run work on a unit (such as the learner), and return its result with the time at which it is ready.
 
         Args:
@@ -78,7 +78,7 @@ class Clock(Protocol):
 
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
-    ) -> Made[Value]:
+    ) -> Output[Value]:
         """Start work on a unit (such as the actors) that continues while the host does something else.
 
         Args:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from typing_extensions import override
 
-from placerl.harness.loop.clock import HOST, NO_INPUTS, Clock, Made, Value
+from placerl.harness.loop.clock import HOST, NO_INPUTS, Clock, Output, Value
 
 LINK = "link"
 
@@ -70,16 +70,16 @@ class GivenTime(Clock):
         work: Callable[[], Value],
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
-    ) -> Made[Value]:
+    ) -> Output[Value]:
         # How long the work itself takes does not matter, here and below.
-        return Made(work(), self._end_s(term, after_s))
+        return Output(work(), self._end_s(term, after_s))
 
     @override
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
-    ) -> Made[Value]:
+    ) -> Output[Value]:
         ask()
-        return Made(answer(), self._end_s(term, 0.0))
+        return Output(answer(), self._end_s(term, 0.0))
 
     @override
     def charge(

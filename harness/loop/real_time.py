@@ -8,10 +8,10 @@ from typing import Any, Generic
 from typing_extensions import override
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.loop.clock import NO_INPUTS, Clock, Made, Value
+from placerl.harness.loop.clock import NO_INPUTS, Clock, Output, Value
 
 
-class Begun(Made[Value], Generic[Value]):
+class Begun(Output[Value], Generic[Value]):
     """A request to a unit that runs in parallel with the host; its value waits for the result."""
 
     def __init__(self, answer: Callable[[], Value]) -> None:
@@ -62,17 +62,17 @@ class RealTime(Clock):
         work: Callable[[], Value],
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
-    ) -> Made[Value]:
+    ) -> Output[Value]:
         start_s = perf_counter()
         value = work()
         end_s = perf_counter()
         self.terms_s[term] += end_s - start_s
-        return Made(value, end_s)
+        return Output(value, end_s)
 
     @override
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
-    ) -> Made[Value]:
+    ) -> Output[Value]:
         # No seconds are added to a term: such work counts its own.
         ask()
         return Begun(answer)

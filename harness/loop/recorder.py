@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from placerl.harness.loop.clock import NO_INPUTS, Clock, Made, Value
+from placerl.harness.loop.clock import NO_INPUTS, Clock, Output, Value
 from placerl.harness.loop.real_time import Begun
 from placerl.harness.measure.pace import Bracket, Pace, Piece
 
@@ -132,13 +132,13 @@ class Recorder(Clock):
         if self._open:
             self._read()
         self._open = False
-        found, self.occurrences = self.occurrences, defaultdict(list)
+        by_part, self.occurrences = self.occurrences, defaultdict(list)
         rounds, self._rounds = self._rounds, 0
-        readings_s = [seconds for seconds, _ in found.pop(_READING, [])]
+        readings_s = [seconds for seconds, _ in by_part.pop(_READING, [])]
         # The minimum so far: a reading that the scheduler interrupts takes milliseconds.
         self._clock_s = reading_s = min([self._clock_s, *readings_s])
         pieces = {}
-        for part, occurrences in found.items():
+        for part, occurrences in by_part.items():
             calls = rounds / len(occurrences)
             less_s = 0.0 if part in _CHARGED or part in self._clocks else reading_s
             pieces[part] = [Piece(seconds - less_s, calls, pace) for seconds, pace in occurrences]
@@ -169,13 +169,13 @@ class Recorder(Clock):
         work: Callable[[], Value],
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
-    ) -> Made[Value]:
-        return Made(self.run(term, work), 0.0)
+    ) -> Output[Value]:
+        return Output(self.run(term, work), 0.0)
 
     @override
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
-    ) -> Made[Value]:
+    ) -> Output[Value]:
         # Work that another unit would do in parallel is awaited at once, so that it is timed alone. With `beside` it is
         # awaited when it is read: "request" and "receive" are the host's seconds to start it, and to wait and read.
         if self._beside:
@@ -188,7 +188,7 @@ class Recorder(Clock):
             ask()
             return answer()
 
-        return Made(self.run(term, alone), 0.0)
+        return Output(self.run(term, alone), 0.0)
 
     @override
     def charge(

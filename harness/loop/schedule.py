@@ -191,8 +191,8 @@ class Schedule:
         if self.actors is None:
             return task
         if not isinstance(task, Workload):
-            if self.actors != (found := task.training.actors):
-                raise UserError(task.name, "actors", self.actors, f"{found}, as its Settings state")
+            if self.actors != (stated := task.training.actors):
+                raise UserError(task.name, "actors", self.actors, f"{stated}, as its Settings state")
             return task
         return override(task, "training.actors", self.actors, OptionName("actors"))
 

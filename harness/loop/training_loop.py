@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from placerl.harness.loop.clock import ACTORS, HOST, LEARNER, RMM, STORAGE, Clock, Made
+from placerl.harness.loop.clock import ACTORS, HOST, LEARNER, RMM, STORAGE, Clock, Output
 
 TD_ERROR = "td_error"
 """Column of the actors' transitions that gives their initial priorities (MAP II-A1), if the actors compute it."""
@@ -120,12 +120,12 @@ class Presampled(NamedTuple):
     """A batch that waits for its gradient step.
 
     Attributes:
-        made: the sampled batch.
+        sample: the sampled batch.
         items_inserted: number of items inserted before it was sampled.
         ready_s: when its rows are gathered, seconds of the clock.
     """
 
-    made: Made[Any]
+    sample: Output[Any]
     items_inserted: int
     ready_s: float
 
@@ -194,7 +194,7 @@ class TrainingLoop:
         self._spare: list[Any] = []
         self._inserted = 0
         self._collected: dict[str, Any] = {}  # transitions that wait to be inserted
-        self._inserting: Made[Any] | None = None
+        self._inserting: Output[Any] | None = None
         self._learnt_s = 0.0  # when the learner's weights are ready
 
     def round(self) -> None:
@@ -246,7 +246,7 @@ class TrainingLoop:
             self.presampled.append(self._sampled())
         self._insert_collected()
         batch = self.presampled.popleft()
-        sample, units, clock = batch.made.value, self.units, self._clock
+        sample, units, clock = batch.sample.value, self.units, self._clock
         learnt = clock.call(
             LEARNER,
             "learner",
@@ -260,8 +260,8 @@ class TrainingLoop:
         indices, td_errors = sample.indices, outcome.td_errors
         if batch.items_inserted != self._inserted:
             capacity = units.storage.capacity
-            kept = not_overwritten(indices, capacity, self._inserted, batch.items_inserted)
-            indices, td_errors = indices[kept], td_errors[kept]
+            intact = not_overwritten(indices, capacity, self._inserted, batch.items_inserted)
+            indices, td_errors = indices[intact], td_errors[intact]
         clock.call(
             RMM,
             "update",
@@ -305,16 +305,16 @@ class TrainingLoop:
             self._inserted += len(transitions["reward"])
             return
         rows, written_s = len(transitions["reward"]), units.storage.write_s
-        made = self._clock.call(
+        insertion = self._clock.call(
             RMM,
             "insert",
             lambda: units.replay.insert(transitions, *td_errors),
             input_bytes={HOST: rows * self._row_bytes},
         )
         if self._shape.deferred:
-            self._inserting = made  # the transitions are a copy, so nothing waits for them
+            self._inserting = insertion  # the transitions are a copy, so nothing waits for them
         else:
-            _ = made.value  # the actors overwrite their transitions, so wait until they are inserted
+            _ = insertion.value  # the actors overwrite their transitions, so wait until they are inserted
         if self._storage_apart and not self._gather_s:
             self._written(units.storage.write_s - written_s)
         elif self._stored_bytes:
@@ -336,12 +336,12 @@ class TrainingLoop:
         gathered_s = units.storage.gather_s
         # Reuse the arrays of a batch that has been trained on, if there is one.
         out = self._spare.pop() if self._spare else None
-        made = self._clock.call(
+        sample = self._clock.call(
             RMM, "sample", lambda: units.replay.sample(self._batch_size, units.rng, out=out)
         )
-        ready_s = made.ready_s
+        ready_s = sample.ready_s
         if self._storage_apart:
             gather_s = self._gather_s or units.storage.gather_s - gathered_s
-            sent = {RMM: made.value.indices.nbytes}
+            sent = {RMM: sample.value.indices.nbytes}
             ready_s = self._clock.charge(STORAGE, "gather", gather_s, ready_s, sent)
-        return Presampled(made, self._inserted, ready_s)
+        return Presampled(sample, self._inserted, ready_s)

@@ -26,7 +26,7 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.loop.clock import ACTORS, HOST, NO_INPUTS, Made, Value
+from placerl.harness.loop.clock import ACTORS, HOST, NO_INPUTS, Output, Value
 from placerl.harness.loop.real_time import RealTime
 from placerl.harness.measure.full_speed import own_time
 
@@ -125,7 +125,7 @@ class VirtualTime(RealTime):
         work: Callable[[], Value],
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
-    ) -> Made[Value]:
+    ) -> Output[Value]:
         # A call on the host takes its real time, one on a simulated device the seconds that the device counts. Both
         # also take the time of the links that bring their inputs.
         made_s = self.now_s()
@@ -136,7 +136,7 @@ class VirtualTime(RealTime):
             self.terms_s[term] += links_s + took_s
             end_s = max(made_s, after_s) + links_s + took_s
             self._ahead_s = end_s - perf_counter()
-            return Made(value, end_s)
+            return Output(value, end_s)
         if device:
             before_s = device.simulated_s()
             value = work()
@@ -149,7 +149,7 @@ class VirtualTime(RealTime):
             took_s += links_s
         end_s = self.charge(device.name if device else unit, term, took_s, max(made_s, after_s))
         self._ahead_s = made_s - perf_counter()  # the host has only made the call
-        return Made(value, end_s)
+        return Output(value, end_s)
 
     def _timed(self, work: Callable[[], Value]) -> tuple[Value, float]:
         """Call `work`; return its result and the host's seconds, without waiting or a board's storage."""
@@ -171,7 +171,7 @@ class VirtualTime(RealTime):
     @override
     def begin(
         self, unit: str, term: str, ask: Callable[[], object], answer: Callable[[], Value]
-    ) -> Made[Value]:
+    ) -> Output[Value]:
         # The work is done at once, and begins in virtual time at the request.
         ask()
         return self.call(unit, term, answer)

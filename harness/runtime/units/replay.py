@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any, Generic
 
-from placerl.harness.loop.clock import NO_INPUTS, RMM, Made, Value
+from placerl.harness.loop.clock import NO_INPUTS, RMM, Output, Value
 from placerl.harness.loop.real_time import RealTime
 from placerl.harness.runtime.units.unit import Unit
 
 
-class _Asked(Made[Value], Generic[Value]):
+class _Asked(Output[Value], Generic[Value]):
     """A request to the unit; its value waits for the answer."""
 
     def __init__(self, wait: Callable[["_Asked[Any]"], None]) -> None:
@@ -51,7 +51,7 @@ class TimeBeside(RealTime):
         work: Callable[[], Value],
         after_s: float = 0.0,
         input_bytes: Mapping[str, int] = NO_INPUTS,
-    ) -> Made[Value]:
+    ) -> Output[Value]:
         """Give work of the replay management to the thread, and make every other call at once.
 
         Args:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from placerl.harness.loop.clock import ACTORS, HOST, LEARNER, RMM, STORAGE, Made
+from placerl.harness.loop.clock import ACTORS, HOST, LEARNER, RMM, STORAGE, Output
 from placerl.harness.loop.nothing import Nothing
 from placerl.harness.loop.training_loop import Shape, Traffic, TrainingLoop, not_overwritten
 from placerl.primitives.replay import FieldSpec, Storage
@@ -39,12 +39,12 @@ class Notes:
     def call(self, unit, term, work, after_s=0.0, input_bytes=None):
         self.terms.append(term)
         self.calls.append((unit, term, after_s, input_bytes))
-        return Made(work(), float(len(self.terms)))
+        return Output(work(), float(len(self.terms)))
 
     def begin(self, unit, term, ask, answer):
         ask()
         self.terms.append(term)
-        return Made(answer(), float(len(self.terms)))
+        return Output(answer(), float(len(self.terms)))
 
     def charge(self, server, term, seconds, after_s, input_bytes=None):
         self.terms.append(term)
@@ -135,7 +135,7 @@ def test_batches_are_sampled_ahead_and_trained_on_in_order():
     made.learn(3)
     assert learnt == [0, 1, 2]
     assert clock.terms == [*["sample"] * 3, "learner", "update", *STEP, *STEP]
-    assert [waiting.made.value.batch for waiting in made.presampled] == [3, 4]
+    assert [waiting.sample.value.batch for waiting in made.presampled] == [3, 4]
 
 
 def test_the_losses_are_those_of_the_last_gradient_step():

@@ -436,7 +436,7 @@ def test_rows_that_were_overwritten_meanwhile_keep_the_priority_of_their_new_ite
     training = replay_training(short("cartpole-dqn", presampled_batches=1), MAPPING)
     training._loop.fill(40)
     training._loop.gradient_step()  # a batch of rows 0 to 39 waits
-    waiting = training._loop.presampled[0].made.value.indices
+    waiting = training._loop.presampled[0].sample.value.indices
     waiting[:] = [0, 1, 18, 19, 20, 21, 38, 39]
     updated = []
     training.replay.update_priorities = lambda indices, errors: updated.append((indices.copy(), len(errors)))
