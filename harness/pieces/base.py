@@ -67,10 +67,10 @@ def targets(statuses: Iterable[BackendStatus], on_cuda: str) -> list[Target]:
         on_cuda: name of the PyTorch backend. If there is a CUDA device, this backend is also returned with it.
     """
     usable = [one for one in statuses if one.available and not one.simulated and one.name != REFERENCE]
-    found = [Target(one.name) for one in usable]
-    if torch.cuda.is_available() and Target(on_cuda) in found:
-        found.append(Target(on_cuda, "cuda"))
-    return found
+    usable_targets = [Target(one.name) for one in usable]
+    if torch.cuda.is_available() and Target(on_cuda) in usable_targets:
+        usable_targets.append(Target(on_cuda, "cuda"))
+    return usable_targets
 
 
 def options_of(target: Target) -> dict[str, Any]:
@@ -101,10 +101,10 @@ def block_rows(storage: Storage) -> int:
     return max(1, min(storage.capacity, LARGEST_BLOCK_BYTES // row_bytes))
 
 
-def expect_equal(found: npt.ArrayLike, expected: npt.ArrayLike, what: str) -> None:
+def expect_equal(actual: npt.ArrayLike, expected: npt.ArrayLike, what: str) -> None:
     """Raise AssertionError, with `what` in its message, unless two arrays are equal.
 
     Args:
         what: what is compared, in words.
     """
-    np.testing.assert_array_equal(found, expected, err_msg=what)
+    np.testing.assert_array_equal(actual, expected, err_msg=what)

@@ -31,24 +31,24 @@ def environment_case(workload: Workload) -> PrimitiveCase:
         environment.action_space.seed(0)
         return _Stepped(environment, contract)
 
-    def check(made: _Stepped) -> None:
+    def check(stepped: _Stepped) -> None:
         twin = environments.make(workload.environment, 0)
         twin.reset(seed=0)
         for _ in range(10):
-            action = made.environment.action_space.sample()
-            found, expected = made.contract.step(action), twin.step(action)
-            expect_equal(found[0], expected[0], "observation")
-            if found[1:] != expected[1:4]:
-                raise AssertionError(f"step: found {found[1:]}; expected {expected[1:4]}")
-            if found[2] or found[3]:
+            action = stepped.environment.action_space.sample()
+            actual, expected = stepped.contract.step(action), twin.step(action)
+            expect_equal(actual[0], expected[0], "observation")
+            if actual[1:] != expected[1:4]:
+                raise AssertionError(f"step: found {actual[1:]}; expected {expected[1:4]}")
+            if actual[2] or actual[3]:
                 break
         twin.close()
-        made.environment.reset(seed=0)
+        stepped.environment.reset(seed=0)
 
-    def call(made: _Stepped, action: Any) -> None:
-        _, _, terminated, truncated = made.contract.step(action)
+    def call(stepped: _Stepped, action: Any) -> None:
+        _, _, terminated, truncated = stepped.contract.step(action)
         if terminated or truncated:
-            made.contract.reset()
+            stepped.contract.reset()
 
     return PrimitiveCase(
         "environment.step",
@@ -58,7 +58,7 @@ def environment_case(workload: Workload) -> PrimitiveCase:
             name="environment.step",
             setup=setup,
             check=check,
-            inputs=lambda made, rng: made.environment.action_space.sample(),
+            inputs=lambda stepped, rng: stepped.environment.action_space.sample(),
             call=call,
         ),
     )

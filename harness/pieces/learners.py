@@ -66,11 +66,11 @@ def learner_targets(precisions: Sequence[str] = (FLOAT_32,)) -> list[Target]:
     Args:
         precisions: the precisions to consider, as `primitives.learner.create` takes them.
     """
-    found = targets(learner.backends(), "torch")
+    in_float32 = targets(learner.backends(), "torch")
     return [
         replace(target, precision=precision)
         for precision in precisions
-        for target in found
+        for target in in_float32
         if precision in learner.precisions(target.backend)
     ]
 
@@ -87,7 +87,7 @@ def state_columns(target: Target, state: str) -> dict[str, str]:
 
 
 def expected_td_errors(
-    workload: Task, made: Learner, batch: Mapping[str, npt.NDArray], weights: npt.NDArray | None = None
+    workload: Task, trainee: Learner, batch: Mapping[str, npt.NDArray], weights: npt.NDArray | None = None
 ) -> npt.NDArray[np.float64]:
     """Return the TD errors that a learner's next step should give.
 
@@ -96,37 +96,41 @@ def expected_td_errors(
     whose state has the user's precision, those of the NumPy reference.
 
     Args:
-        made: a learner; it is not changed.
+        trainee: a learner; it is not changed.
         batch: columns of its next step.
         weights: (B,) importance weights; by default all 1.
     """
-    if isinstance(made, NativeLearner) and made.products != FLOAT_32:
+    if isinstance(trainee, NativeLearner) and trainee.products != FLOAT_32:
         definition = learner.create(
-            made.algorithm, backend="native", batch_size=made.batch_size, products="emulated", simd="portable"
+            trainee.algorithm,
+            backend="native",
+            batch_size=trainee.batch_size,
+            products="emulated",
+            simd="portable",
         )
-        definition.load_state_dict(made.state_dict())
+        definition.load_state_dict(trainee.state_dict())
         return definition.step(batch, weights).td_errors.astype(np.float64)
     if isinstance(workload, CustomTask):
-        definition = learner.create(made.algorithm, backend=REFERENCE, batch_size=made.batch_size)
-        definition.load_state_dict(made.state_dict())
+        definition = learner.create(trainee.algorithm, backend=REFERENCE, batch_size=trainee.batch_size)
+        definition.load_state_dict(trainee.state_dict())
         return definition.step(batch, weights).td_errors.astype(np.float64)
-    state, wide = made.state_dict(), algorithm_of(workload, torch.float64)
+    state, wide = trainee.state_dict(), algorithm_of(workload, torch.float64)
     generator = torch.Generator()
     generator.set_state(torch.from_numpy(state["generator"]))
-    draws = made.algorithm.draw(made.batch_size, generator)
+    draws = trainee.algorithm.draw(trainee.batch_size, generator)
     leaves = {name: _widened(torch.from_numpy(state[name])) for name in tree.flatten(_structure(wide))}
-    needed = wide.columns(made.batch_size)
+    needed = wide.columns(trainee.batch_size)
     columns = {name: _widened(torch.from_numpy(batch[name])) for name in needed if name in batch}
     if "terminated" in needed:
         columns["terminated"] = columns["terminated"].to(torch.float64)
     if "weight" in needed:
-        ones = np.ones(made.batch_size)
+        ones = np.ones(trainee.batch_size)
         columns["weight"] = torch.from_numpy(np.asarray(ones if weights is None else weights, np.float64))
     result = wide.gradient_step(
         tree.unflatten(_structure(wide), leaves),
         columns,
         {name: _widened(draw) for name, draw in draws.items()},
-        wide.variant(made.gradient_steps),
+        wide.variant(trainee.gradient_steps),
     )
     return result.td_error.detach().numpy()
 
@@ -139,14 +143,14 @@ def _widened(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.float64) if tensor.dtype == torch.float32 else tensor
 
 
-def expect_td_errors(found: npt.NDArray, expected: npt.NDArray) -> None:
+def expect_td_errors(actual: npt.NDArray, expected: npt.NDArray) -> None:
     """Raise AssertionError unless TD errors equal the expected ones up to float32's rounding."""
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3, err_msg="TD errors")
+    np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-3, err_msg="TD errors")
 
 
 def check_step(
     workload: Task,
-    made: Learner,
+    trainee: Learner,
     batch: Mapping[str, npt.NDArray],
     weights: npt.NDArray | None = None,
 ) -> None:
@@ -156,29 +160,29 @@ def check_step(
     TD errors and the state after the step must equal those of the NumPy reference bit by bit.
 
     Args:
-        made: the learner that takes the step.
+        trainee: the learner that takes the step.
         weights: (B,) importance weights; by default all 1.
 
     Raises:
         AssertionError: the results are wrong.
     """
-    if not isinstance(made, FixedPointLearner):
-        expected = expected_td_errors(workload, made, batch, weights)
-        expect_td_errors(made.step(batch, weights).td_errors, expected)
+    if not isinstance(trainee, FixedPointLearner):
+        expected = expected_td_errors(workload, trainee, batch, weights)
+        expect_td_errors(trainee.step(batch, weights).td_errors, expected)
         return
-    definition = definition_of(made)
+    definition = definition_of(trainee)
     expected = definition.step(batch, weights).td_errors
-    expect_equal(made.step(batch, weights).td_errors, expected, "TD errors")
-    for name in made.fixed.state_buffers:
-        expect_equal(made.fixed.raw(name), definition.fixed.raw(name), name)
+    expect_equal(trainee.step(batch, weights).td_errors, expected, "TD errors")
+    for name in trainee.fixed.state_buffers:
+        expect_equal(trainee.fixed.raw(name), definition.fixed.raw(name), name)
 
 
-def definition_of(made: FixedPointLearner) -> FixedPointLearner:
+def definition_of(trainee: FixedPointLearner) -> FixedPointLearner:
     """Return the NumPy reference of a fixed-point learner, in the same state."""
     definition = aware_training.create(
-        made.algorithm, made.precision, backend=REFERENCE, batch_size=made.batch_size
+        trainee.algorithm, trainee.precision, backend=REFERENCE, batch_size=trainee.batch_size
     )
-    definition.load_state_dict(made.state_dict())
+    definition.load_state_dict(trainee.state_dict())
     return definition
 
 
@@ -197,17 +201,17 @@ def created(
     if threads > 1 and target.backend == NATIVE.backend:
         options["threads"] = threads
     if target.precision != DYNAMIC:
-        made = learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, **options)
+        trainee = learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, **options)
         if start:
-            made.load_state_dict(start.state)
-        return made
-    made = learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, delay=1, **options)
+            trainee.load_state_dict(start.state)
+        return trainee
+    trainee = learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, delay=1, **options)
     if start:  # it narrows by what it has seen, so its delay begins now
-        made.load_state_dict(start.state | {"gradient_steps": np.array(0)})
+        trainee.load_state_dict(start.state | {"gradient_steps": np.array(0)})
     rng = np.random.default_rng(8)
     for _ in range(2):
-        made.step(start.batch(batch_size, rng) if start else random_batch(workload, batch_size, rng))
-    return made
+        trainee.step(start.batch(batch_size, rng) if start else random_batch(workload, batch_size, rng))
+    return trainee
 
 
 def random_batch(workload: Task, batch_size: int, rng: np.random.Generator) -> dict[str, npt.NDArray]:
@@ -248,11 +252,11 @@ def step_case(
         work: counts the operations and bytes of a step.
     """
 
-    def inputs(made: Learner, rng: np.random.Generator) -> dict[str, npt.NDArray]:
+    def inputs(trainee: Learner, rng: np.random.Generator) -> dict[str, npt.NDArray]:
         return start().batch(batch_size, rng) if start else random_batch(task, batch_size, rng)
 
-    def check(made: Learner) -> None:
-        check_step(task, made, inputs(made, np.random.default_rng(4)))
+    def check(trainee: Learner) -> None:
+        check_step(task, trainee, inputs(trainee, np.random.default_rng(4)))
 
     name = "learner.step" if start else FRESH_STEP
     return PrimitiveCase(
@@ -264,7 +268,7 @@ def step_case(
             setup=lambda: created(task, batch_size, target, start() if start else None, threads),
             check=check,
             inputs=inputs,
-            call=lambda made, batch: made.step(batch),
+            call=lambda trainee, batch: trainee.step(batch),
         ),
         work=work,
         columns=state_columns(target, TRAINED if start else FRESH),
@@ -288,21 +292,21 @@ def infer_case(
     fields = columns_of(workload)
     exploration = np.random.default_rng(6)
 
-    def observations(made: Learner, rng: np.random.Generator) -> npt.NDArray:
+    def observations(trainee: Learner, rng: np.random.Generator) -> npt.NDArray:
         return random_transitions(fields, 1, rng)["observation"]
 
-    def check(made: Learner) -> None:
+    def check(trainee: Learner) -> None:
         # A backend's row must never be the time of something that ran elsewhere.
-        if refusal := getattr(made, "acting_refusal", ""):
+        if refusal := getattr(trainee, "acting_refusal", ""):
             raise AssertionError(f"its act runs in NumPy: {refusal}")
-        observation = observations(made, np.random.default_rng(5))
-        if isinstance(made, FixedPointLearner):
-            expect_equal(made.act(observation), definition_of(made).act(observation), "action")
+        observation = observations(trainee, np.random.default_rng(5))
+        if isinstance(trainee, FixedPointLearner):
+            expect_equal(trainee.act(observation), definition_of(trainee).act(observation), "action")
             return
         wide = algorithm_of(workload, torch.float64)
-        parameters = {name: value.astype(np.float64) for name, value in made.parameters().items()}
+        parameters = {name: value.astype(np.float64) for name, value in trainee.parameters().items()}
         expected = wide.act(parameters, observation.astype(np.float64))
-        np.testing.assert_allclose(made.act(observation), expected, rtol=1e-3, atol=1e-3, err_msg="action")
+        np.testing.assert_allclose(trainee.act(observation), expected, rtol=1e-3, atol=1e-3, err_msg="action")
 
     return PrimitiveCase(
         "actor.infer",
@@ -313,7 +317,7 @@ def infer_case(
             setup=lambda: created(workload, batch_size, target, start()),
             check=check,
             inputs=observations,
-            call=lambda made, observation: made.explore(observation, LATE, exploration),
+            call=lambda trainee, observation: trainee.explore(observation, LATE, exploration),
         ),
         work=work,
     )

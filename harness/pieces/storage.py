@@ -99,8 +99,8 @@ def storage_cases_on(task: Task, batch_size: int, target: Target) -> Iterator[Pr
 
     @cache
     def out() -> DeviceBatch | None:
-        made = storage()
-        return made.allocate(batch_size) if isinstance(made, DeviceStorage) else None
+        own = storage()
+        return own.allocate(batch_size) if isinstance(own, DeviceStorage) else None
 
     def gather(storage: Storage, indices: npt.NDArray[np.int64]) -> None:
         batch = storage.gather(indices, out())

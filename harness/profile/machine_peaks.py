@@ -78,20 +78,20 @@ def profile(budget_s: float, report: Report) -> list[rows.MachinePeak]:
     Args:
         budget_s: no further round begins after this time, seconds.
     """
-    devices = [found for found in (list(_cpu()), list(_opencl()), list(_cuda())) if found]
-    found_rows: list[rows.MachinePeak] = []
-    for number, found in enumerate(devices):
+    devices = [peaks for peaks in (list(_cpu()), list(_opencl()), list(_cuda())) if peaks]
+    peak_rows: list[rows.MachinePeak] = []
+    for number, peaks in enumerate(devices):
         inner = part(report, number, 1, len(devices), "machine peaks")
-        found_rows += _profile(found, budget_s / len(devices), inner)
-    return found_rows
+        peak_rows += _profile(peaks, budget_s / len(devices), inner)
+    return peak_rows
 
 
-def _profile(found: list[MachinePeak], budget_s: float, report: Report) -> list[rows.MachinePeak]:
+def _profile(peaks: list[MachinePeak], budget_s: float, report: Report) -> list[rows.MachinePeak]:
     """Return the rows of one device, timed in interleaved rounds."""
     protocol = Protocol(budget_s=budget_s, threads=1, lead_in_calls=1, caller_core=default_core())
-    cases = [peak.case for peak in found if not peak.not_run]
-    timings = measure(cases, protocol, progress=lambda done, total: report(done, total, found[0].device))
-    return [_row(peak, None if peak.not_run else timings[peak.case.name]) for peak in found]
+    cases = [peak.case for peak in peaks if not peak.not_run]
+    timings = measure(cases, protocol, progress=lambda done, total: report(done, total, peaks[0].device))
+    return [_row(peak, None if peak.not_run else timings[peak.case.name]) for peak in peaks]
 
 
 def _row(peak: MachinePeak, timing: Timing | None) -> rows.MachinePeak:
@@ -201,7 +201,7 @@ def source_bytes(size: int) -> np.ndarray:
     return np.resize(np.random.default_rng(0).integers(0, 255, PATTERN_BYTES, np.uint8), size)
 
 
-def expect_copy(found: np.ndarray, source: np.ndarray) -> None:
+def expect_copy(copy: np.ndarray, source: np.ndarray) -> None:
     """Check that a copy equals its source.
 
     The buffers are compared piece by piece, because a comparison of large buffers at once would take half as much
@@ -212,7 +212,7 @@ def expect_copy(found: np.ndarray, source: np.ndarray) -> None:
     """
     for start in range(0, len(source), PATTERN_BYTES):
         piece = slice(start, start + PATTERN_BYTES)
-        if not np.array_equal(found[piece], source[piece]):
+        if not np.array_equal(copy[piece], source[piece]):
             raise AssertionError("the copy differs from its source")
 
 
@@ -259,14 +259,14 @@ def _opencl() -> Iterator[MachinePeak]:
     def setup() -> Any:
         return stream, device.kernels(_KERNEL)["multiply_add"], device.allocate(items * 64)
 
-    def call(made: Any, _: None) -> None:
-        used, kernel, out = made
+    def call(state: Any, _: None) -> None:
+        used, kernel, out = state
         used.launch(kernel, items, out, np.int32(_ROUNDS))
 
-    def check(made: Any) -> None:
-        call(made, None)
-        found = stream.download(made[2], items * 16, np.float32)
-        np.testing.assert_array_equal(found, np.float32(16))  # x = x/2 + 1 converges to 2, eight times
+    def check(state: Any) -> None:
+        call(state, None)
+        values = stream.download(state[2], items * 16, np.float32)
+        np.testing.assert_array_equal(values, np.float32(16))  # x = x/2 + 1 converges to 2, eight times
 
     peak = Case("opencl peak", setup, check, lambda _, rng: None, call, stream.finish)
     yield MachinePeak("opencl", "peak", 2.0 * items * _CHAINS * _ROUNDS, peak, columns)
@@ -316,8 +316,8 @@ def _cuda() -> Iterator[MachinePeak]:
         a, b = (torch.randn(_SIDE, _SIDE, device="cuda") for _ in range(2))
         return a, b, torch.empty_like(a)
 
-    def check(made: Any) -> None:
-        a, b, out = made
+    def check(state: Any) -> None:
+        a, b, out = state
         torch.mm(a, b, out=out)
         torch.testing.assert_close(out[:64].double(), a[:64].double() @ b.double(), rtol=1e-3, atol=1e-2)
 
@@ -326,7 +326,7 @@ def _cuda() -> Iterator[MachinePeak]:
         setup,
         check,
         lambda _, rng: None,
-        lambda made, _: torch.mm(made[0], made[1], out=made[2]),
+        lambda state, _: torch.mm(state[0], state[1], out=state[2]),
         torch.cuda.synchronize,
     )
     yield MachinePeak("cuda", "peak", 2.0 * _SIDE**3, peak, columns | {"how": f"product of {_SIDE}^3"})

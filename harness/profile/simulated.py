@@ -99,11 +99,11 @@ def with_device(host: PlatformFile, device: str) -> PlatformFile:
         device: a key of `DEVICES`; the platform named there states the device's numbers and its link.
     """
     stated = platforms.load(DEVICES[device].platform)
-    made = stated.find(DEVICES[device].key).model_copy(update={"key": device})
+    accelerator = stated.find(DEVICES[device].key).model_copy(update={"key": device})
     ends = {"cpu", DEVICES[device].key}
-    found = next(link for link in stated.link if set(link.between) == ends)
-    link = found.model_copy(update={"between": ("cpu", device)})
-    return host.model_copy(update={"device": (*host.device, made), "link": (*host.link, link)})
+    stated_link = next(link for link in stated.link if set(link.between) == ends)
+    link = stated_link.model_copy(update={"between": ("cpu", device)})
+    return host.model_copy(update={"device": (*host.device, accelerator), "link": (*host.link, link)})
 
 
 def predictions(
@@ -119,8 +119,8 @@ def predictions(
         The rows of `predict.with_slow_links`, with suite `PREDICTIONS` and the simulated device.
     """
     platform = with_device(platforms.of_this_machine(), device)
-    found = predict.with_slow_links(workload, batch_size, rows, platform)
-    return [replace(row, suite=PREDICTIONS, simulated_device=device) for row in found]
+    predicted = predict.with_slow_links(workload, batch_size, rows, platform)
+    return [replace(row, suite=PREDICTIONS, simulated_device=device) for row in predicted]
 
 
 def profile(
@@ -200,13 +200,17 @@ def banked_replay(workload: Workload, batch_size: int, device: str) -> list[Piec
             drawn[name].append(replay_difference(tree, "wide", call, items, rng))
     rows = []
     for name, all_of_them in drawn.items():
-        found = sorted(all_of_them, key=lambda one: one.simulated_cycles)[DRAWS // 2]
+        middle = sorted(all_of_them, key=lambda one: one.simulated_cycles)[DRAWS // 2]
         work = cases[name].work
         assert work is not None
-        columns = _compared(found.simulated_cycles, found.formula_cycles, "B / S (MAP VI-A2)", found.reasons)
+        columns = _compared(
+            middle.simulated_cycles, middle.formula_cycles, "B / S (MAP VI-A2)", middle.reasons
+        )
         columns |= {"banks": design.banks, "banks_bound_by": design.bound_by, "draws": DRAWS, "mapped": True}
         columns["items_per_call"] = cases[name].batch_size  # an insertion is of one leaf
-        rows.append(_row(workload, batch_size, device, BANKED[name], found.simulated_cycles, work(), columns))
+        rows.append(
+            _row(workload, batch_size, device, BANKED[name], middle.simulated_cycles, work(), columns)
+        )
     return rows
 
 
@@ -307,14 +311,14 @@ def _compared(
 def _learner_row(workload: Workload, batch_size: int, device: str) -> PieceTime:
     target = Target.parse(device)
     options = options_of(target) | {"design": fpga_backend.CORE}
-    made = learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, **options)
-    assert isinstance(made, GraphLearner)
-    assert isinstance(made.executable, FpgaExecutable)
+    trainee = learner.create(algorithm_of(workload), batch_size=batch_size, seed=0, **options)
+    assert isinstance(trainee, GraphLearner)
+    assert isinstance(trainee.executable, FpgaExecutable)
     batch = random_batch(workload, batch_size, np.random.default_rng(4))
-    expected = expected_td_errors(workload, made, batch)
-    expect_td_errors(made.step(batch).td_errors, expected)
-    variant = made.algorithm.variants[0]
-    nodes = made.executable.node_cycles(variant)
+    expected = expected_td_errors(workload, trainee, batch)
+    expect_td_errors(trainee.step(batch).td_errors, expected)
+    variant = trainee.algorithm.variants[0]
+    nodes = trainee.executable.node_cycles(variant)
     units = {
         unit: sum(node.cycles for node in nodes if node.unit == unit)
         for unit in ("core", "stream", "reduction", "layout")

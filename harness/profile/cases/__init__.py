@@ -66,12 +66,12 @@ def _storage_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCas
 
 
 def _stating_capacity(
-    workload: Workload, small: Workload, made: Iterable[PrimitiveCase]
+    workload: Workload, small: Workload, cases: Iterable[PrimitiveCase]
 ) -> Iterator[PrimitiveCase]:
     """Yield the cases of a workload with a smaller replay, with its capacity in their rows."""
     cut = small.replay.capacity < workload.replay.capacity
     columns = {"replay_capacity": small.replay.capacity} if cut else {}
-    return (replace(one, columns={**one.columns, **columns}) for one in made)
+    return (replace(one, columns={**one.columns, **columns}) for one in cases)
 
 
 def all_cases(

@@ -67,14 +67,14 @@ def _streamed_case(workload: Workload, batch_size: int, target: Target, streams:
     start = cache(lambda: profiled_start(workload))
 
     def setup() -> StreamedLearner:
-        made = StreamedLearner(
+        streamed = StreamedLearner(
             algorithm_of(workload), streams, target.location or None, batch_size=batch_size
         )
-        made.load_state_dict(start().state)
-        return made
+        streamed.load_state_dict(start().state)
+        return streamed
 
-    def check(made: StreamedLearner) -> None:
-        check_step(workload, made, start().batch(batch_size, np.random.default_rng(4)))
+    def check(streamed: StreamedLearner) -> None:
+        check_step(workload, streamed, start().batch(batch_size, np.random.default_rng(4)))
 
     name = f"learner.step in {streams} streams"
     return PrimitiveCase(
@@ -85,8 +85,8 @@ def _streamed_case(workload: Workload, batch_size: int, target: Target, streams:
             name=f"{name} {target}",
             setup=setup,
             check=check,
-            inputs=lambda made, rng: start().batch(batch_size, rng),
-            call=lambda made, batch: made.step(batch),
+            inputs=lambda streamed, rng: start().batch(batch_size, rng),
+            call=lambda streamed, batch: streamed.step(batch),
             close=StreamedLearner.close,
         ),
         columns=state_columns(target, TRAINED),

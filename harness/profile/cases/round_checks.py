@@ -111,20 +111,20 @@ def check_steps(workload: Workload, replay: Any, learner: Learner, steps: FusedS
     if not replay.alpha:  # all priorities are 1, whatever the TD errors
         expect_equal(_priorities(replay, sample.indices), np.ones(len(sample.indices)), "priorities")
         return
-    found = _priorities(replay, sample.indices) ** (1 / replay.alpha) - replay.epsilon
-    expect_td_errors(found, np.abs(_last_of_repeated(sample.indices, expected)))
+    td_errors = _priorities(replay, sample.indices) ** (1 / replay.alpha) - replay.epsilon
+    expect_td_errors(td_errors, np.abs(_last_of_repeated(sample.indices, expected)))
 
 
 def _gathered(replay: Any, indices: npt.NDArray) -> dict[str, npt.NDArray]:
-    found: dict[str, npt.NDArray] = (
+    columns: dict[str, npt.NDArray] = (
         replay.gather(indices) if hasattr(replay, "gather") else replay.storage.gather(indices)
     )
-    return found
+    return columns
 
 
 def _priorities(replay: Any, indices: npt.NDArray) -> npt.NDArray[np.float64]:
-    found = replay.tree.get(indices) if hasattr(replay, "tree") else replay.priorities(indices)
-    return np.asarray(found, np.float64)
+    priorities = replay.tree.get(indices) if hasattr(replay, "tree") else replay.priorities(indices)
+    return np.asarray(priorities, np.float64)
 
 
 def _last_of_repeated(indices: npt.NDArray, values: npt.NDArray) -> npt.NDArray:

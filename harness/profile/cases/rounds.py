@@ -192,8 +192,8 @@ class Sequences:
         """
         workload, problem = self.workload, self.problem
 
-        def check(made: Round) -> None:
-            units = made.loop.units
+        def check(timed_round: Round) -> None:
+            units = timed_round.loop.units
             sample = units.replay.sample(problem.batch_size, np.random.default_rng(1))
             check_collect(units.acting.collect)
             check_replay(workload, units.replay, sample)
@@ -206,9 +206,9 @@ class Sequences:
             name=name,
             setup=lambda: self._round(learner, manager, variant),
             check=check,
-            inputs=lambda made, rng: None,
-            call=lambda made, _: made.run(),
-            close=lambda made: cast(Actors, made.loop.units.acting).close(),
+            inputs=lambda timed_round, rng: None,
+            call=lambda timed_round, _: timed_round.run(),
+            close=lambda timed_round: cast(Actors, timed_round.loop.units.acting).close(),
             parts=Round.taken,
             empties_caches=variant.cold,
         )
@@ -258,40 +258,40 @@ def round_cases(
         workload: a workload whose replay fits the memory several times.
         parts: learners and replays shared with other cases; None creates them.
     """
-    made = Sequences(workload, problem, parts or SharedParts(workload, problem))
+    sequences = Sequences(workload, problem, parts or SharedParts(workload, problem))
     rows, batch = problem.round_vector_steps * problem.actors, problem.batch_size
     for target in learner_targets(precisions):
-        case = made.case(f"round of learner {target}", target, NATIVE)
+        case = sequences.case(f"round of learner {target}", target, NATIVE)
         yield PrimitiveCase("round.collect", target, rows, case, "collect")
         yield PrimitiveCase("round.learn", target, batch, case, "learn")
         yield from beside_learner(target, case, rows, batch)
         if target == NATIVE:
             yield PrimitiveCase("round.runtime", CPU, 1, case, "runtime")
-        case = made.case(f"cold round of learner {target}", target, NATIVE, COLD)
+        case = sequences.case(f"cold round of learner {target}", target, NATIVE, COLD)
         yield PrimitiveCase("cold_round.collect", target, rows, case, "collect")
         yield PrimitiveCase("cold_round.learn", target, batch, case, "learn")
         if target == NATIVE:
             yield from _cold_replay(target, case, rows, batch)
             yield PrimitiveCase("cold_round.runtime", CPU, 1, case, "runtime")
     for target in managers(workload):
-        case = made.case(f"round of replay {target}", NATIVE, target)
+        case = sequences.case(f"round of replay {target}", NATIVE, target)
         yield PrimitiveCase("round.insert", target, rows, case, "insert")
         yield PrimitiveCase("round.sample", target, batch, case, "sample")
         yield PrimitiveCase("round.update", target, batch, case, "update")
         yield from beside_replay(target, case, rows, batch)
         if target != NATIVE:
-            case = made.case(f"cold round of replay {target}", NATIVE, target, COLD)
+            case = sequences.case(f"cold round of replay {target}", NATIVE, target, COLD)
             yield from _cold_replay(target, case, rows, batch)
     for target in learner_targets(precisions):
         if Fusion.STEP not in fusions(workload, Mapping(target, NATIVE, CPU), 0):
             continue
-        case = made.case(f"fused round {target}", target, NATIVE, Variant(Fusion.STEP))
+        case = sequences.case(f"fused round {target}", target, NATIVE, Variant(Fusion.STEP))
         yield PrimitiveCase("fused_round.collect", target, rows, case, "collect")
         yield PrimitiveCase("fused_round.steps", target, batch, case, "steps")
         if target == NATIVE:
             yield PrimitiveCase("fused_round.insert", NATIVE, rows, case, "insert")
             yield PrimitiveCase("fused_round.runtime", CPU, 1, case, "runtime")
-    yield from _stored_rounds(made, precisions, rows, batch)
+    yield from _stored_rounds(sequences, precisions, rows, batch)
 
 
 def at_storage(targets: Iterable[Target], storage: Target) -> list[Target]:
@@ -303,19 +303,19 @@ def at_storage(targets: Iterable[Target], storage: Target) -> list[Target]:
 
 
 def _stored_rounds(
-    made: Sequences, precisions: Sequence[str], rows: int, batch: int
+    sequences: Sequences, precisions: Sequence[str], rows: int, batch: int
 ) -> Iterator[PrimitiveCase]:
     """Yield the rounds with the storage on a device, and on it the learner, or only the replay management."""
-    learners, rmms = learner_targets(precisions), managers(made.workload)
+    learners, rmms = learner_targets(precisions), managers(sequences.workload)
     for storage in storing_devices():
         there, rmms_there = at_storage(learners, storage), at_storage(rmms, storage)
         elsewhere = [learner for learner in learners if learner not in there]
-        yield from _stored(made, storage, f"{storage}_round", there, rmms, (rows, batch))
-        yield from _stored(made, storage, f"{storage}_apart_round", elsewhere, rmms_there, (rows, batch))
+        yield from _stored(sequences, storage, f"{storage}_round", there, rmms, (rows, batch))
+        yield from _stored(sequences, storage, f"{storage}_apart_round", elsewhere, rmms_there, (rows, batch))
 
 
 def _stored(
-    made: Sequences,
+    sequences: Sequences,
     storage: Target,
     primitive: str,
     learners: Sequence[Target],
@@ -333,7 +333,7 @@ def _stored(
     for learner in learners:
         for manager in rmms if learner == learners[0] else rmms[:1]:
             name = f"round of {learner}-{manager}-{storage}"
-            case = made.case(name, learner, manager, Variant(storage=storage))
+            case = sequences.case(name, learner, manager, Variant(storage=storage))
             if manager == rmms[0]:
                 yield PrimitiveCase(f"{primitive}.collect", learner, rows, case, "collect")
                 yield PrimitiveCase(f"{primitive}.learn", learner, batch, case, "learn")

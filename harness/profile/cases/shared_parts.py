@@ -63,8 +63,8 @@ class SharedParts:
         threads = self._problem.learner_threads
         if (target, threads) not in self._learners:
             start = profiled_start(self.workload)
-            made = created(self.workload, self._batch_size, target, start, threads)
-            self._learners[target, threads] = made
+            learner = created(self.workload, self._batch_size, target, start, threads)
+            self._learners[target, threads] = learner
         return self._learners[target, threads]
 
     def replay(
@@ -89,15 +89,15 @@ class SharedParts:
         key = target, mapping.storage, form, fetched
         if key not in self._replays:
             sized = resized(self.workload, self._batch_size)
-            made = replay_of(sized, mapping, storage_of(sized, mapping), form)
-            same = next((one for kept, one in self._replays.items() if kept[1:] == key[1:]), None)
+            replay = replay_of(sized, mapping, storage_of(sized, mapping), form)
+            same = next((one for other, one in self._replays.items() if other[1:] == key[1:]), None)
             rng = np.random.default_rng(0)
             if form is Fusion.NONE and same is not None:
-                made.storage = same.storage  # the empty one is let go: its pages were never touched
-                prioritise(made, range(len(made)), rng)
+                replay.storage = same.storage  # the empty one is let go: its pages were never touched
+                prioritise(replay, range(len(replay)), rng)
             else:
-                fill(made, rng, profiled_start(self.workload))
-            self._replays[key] = made
+                fill(replay, rng, profiled_start(self.workload))
+            self._replays[key] = replay
         return self._replays[key]
 
     def actors(self, target: Target) -> Actors:

@@ -94,8 +94,8 @@ class TimedTraining:
 
     def taken(self) -> dict[str, float]:
         """Return the seconds of each part of the loop since the last call of this method, by the part's name."""
-        found, self.terms_s = dict(self.terms_s), defaultdict(float)
-        return found
+        terms_s, self.terms_s = dict(self.terms_s), defaultdict(float)
+        return terms_s
 
     def close(self) -> None:
         """Close the environments, and the actors' process if there is one."""

@@ -76,16 +76,16 @@ def validation_cases(
         workload: off-policy, with a prioritised replay that fits the memory several times.
         parts: learners and replays, shared with other cases.
     """
-    made = Sequences(workload, problem, parts)
+    sequences = Sequences(workload, problem, parts)
     rows, batch = problem.round_vector_steps * problem.actors, problem.batch_size
-    case = made.case("strict round native", NATIVE, NATIVE, Variant(Fusion.NONE))
+    case = sequences.case("strict round native", NATIVE, NATIVE, Variant(Fusion.NONE))
     yield PrimitiveCase("strict_round.insert", NATIVE, rows, case, "insert")
     yield PrimitiveCase("strict_round.sample", NATIVE, batch, case, "sample")
     yield PrimitiveCase("strict_round.update", NATIVE, batch, case, "update")
     yield PrimitiveCase("strict_round.gather", CPU, batch, case, "gather")
     yield PrimitiveCase("strict_round.collect", NATIVE, rows, case, "collect")
     yield PrimitiveCase("strict_round.learn", NATIVE, batch, case, "learn")
-    yield from _overlapped(made, parts, rows, precisions)
+    yield from _overlapped(sequences, parts, rows, precisions)
     for target in learner_targets(precisions):
         if target.precision in IN_FLOATS and Fusion.STEP in fusions(
             workload, Mapping(target, NATIVE, CPU), 0
@@ -95,7 +95,7 @@ def validation_cases(
                 yield PrimitiveCase(f"relaxed_round.{part}", target, batch, relaxed, part)
     yield PrimitiveCase("relaxed_round.runtime", CPU, 1, threaded_runtime_case(workload, problem))
     if not fpga_unavailable_reason():
-        yield from _simulated(made, rows, batch)
+        yield from _simulated(sequences, rows, batch)
 
 
 def threaded_runtime_case(workload: Workload, problem: Problem) -> Case[Training]:
@@ -108,12 +108,12 @@ def threaded_runtime_case(workload: Workload, problem: Problem) -> Case[Training
         problem: properties of the workload, such as D, the batches sampled ahead.
     """
 
-    def check(made: Training) -> None:
-        before = made.gradient_steps
-        made.take(problem.round_gradient_steps)
-        if made.gradient_steps != before + problem.round_gradient_steps:
+    def check(training: Training) -> None:
+        before = training.gradient_steps
+        training.take(problem.round_gradient_steps)
+        if training.gradient_steps != before + problem.round_gradient_steps:
             raise AssertionError(
-                f"gradient steps: found {made.gradient_steps - before}; expected one round's"
+                f"gradient steps: found {training.gradient_steps - before}; expected one round's"
             )
 
     return Case(
@@ -125,8 +125,8 @@ def threaded_runtime_case(workload: Workload, problem: Problem) -> Case[Training
             Schedule(presampled_batches=problem.ahead, replay_beside=True),
         ),
         check=check,
-        inputs=lambda made, rng: None,
-        call=lambda made, _: made.take(problem.round_gradient_steps),
+        inputs=lambda training, rng: None,
+        call=lambda training, _: training.take(problem.round_gradient_steps),
         close=Training.close,
     )
 
@@ -182,24 +182,24 @@ def relaxed_case(
         rng, count = np.random.default_rng(2), problem.overlapped_gradient_steps
         return RelaxedRound(steps, rng, steps.terms_s, count)
 
-    def check(made: RelaxedRound) -> None:
-        check_steps(workload, parts.replay(NATIVE), parts.learner(target), made.steps)
+    def check(relaxed: RelaxedRound) -> None:
+        check_steps(workload, parts.replay(NATIVE), parts.learner(target), relaxed.steps)
 
     return Case(
         name=f"relaxed round {target}",
         setup=setup,
         check=check,
-        inputs=lambda made, rng: None,
-        call=lambda made, _: made.run(),
+        inputs=lambda relaxed, rng: None,
+        call=lambda relaxed, _: relaxed.run(),
         parts=RelaxedRound.taken,
     )
 
 
 def _overlapped(
-    made: Sequences, parts: SharedParts, rows: int, precisions: Sequence[str]
+    sequences: Sequences, parts: SharedParts, rows: int, precisions: Sequence[str]
 ) -> Iterator[PrimitiveCase]:
     """Yield an iteration whose actors are requested and awaited, so that each unit is timed alone."""
-    workload, problem = made.workload, made.problem
+    workload, problem = sequences.workload, sequences.problem
     rounds = problem.overlapped_rounds()
     for target in learner_targets(precisions):
         if Fusion.STEP not in fusions(workload, Mapping(target, NATIVE, CPU), 0):
@@ -209,10 +209,10 @@ def _overlapped(
             return parts.actors(target)
 
         variant = Variant(Fusion.STEP, rounds, overlapped=True, acting=acting)
-        case = made.case(f"overlapped round {target}", target, NATIVE, variant)
+        case = sequences.case(f"overlapped round {target}", target, NATIVE, variant)
         yield PrimitiveCase("overlapped_round.publish", target, 1, case, "publish")
         yield PrimitiveCase("overlapped_round.steps", target, problem.batch_size, case, "steps")
-        beside = made.case(
+        beside = sequences.case(
             f"overlapped round {target} while the actors act", target, NATIVE, replace(variant, beside=True)
         )
         yield PrimitiveCase("beside_actors.steps", target, problem.batch_size, beside, "steps")
@@ -226,13 +226,13 @@ def _overlapped(
     inserting = Variant(rounds=rounds, gradient_steps=1, overlapped=True)
     for manager in managers(workload):
         if manager != NATIVE:
-            case = made.case(f"overlapped round of replay {manager}", NATIVE, manager, inserting)
+            case = sequences.case(f"overlapped round of replay {manager}", NATIVE, manager, inserting)
             yield PrimitiveCase("overlapped_round.insert", manager, rounds * rows, case, "insert")
     for storage in storing_devices():
         trainee, *_ = [*at_storage(learner_targets(), storage), NATIVE]
         for manager in managers(workload):
             name = f"overlapped round of {trainee}-{manager}-{storage}"
-            case = made.case(name, trainee, manager, replace(inserting, storage=storage))
+            case = sequences.case(name, trainee, manager, replace(inserting, storage=storage))
             primitive = f"{storage}_overlapped_round.insert"
             yield PrimitiveCase(primitive, manager, rounds * rows, case, "insert")
     publishing = Variant(
@@ -242,32 +242,32 @@ def _overlapped(
     )
     for target in learner_targets(precisions):
         if Fusion.STEP not in fusions(workload, Mapping(target, NATIVE, CPU), 0):
-            case = made.case(f"publishing round of learner {target}", target, NATIVE, publishing)
+            case = sequences.case(f"publishing round of learner {target}", target, NATIVE, publishing)
             yield PrimitiveCase("overlapped_round.publish", target, 1, case, "publish")
 
 
-def _simulated(made: Sequences, rows: int, batch: int) -> Iterator[PrimitiveCase]:
-    case = made.case("round of learner fpga", FPGA, NATIVE)
+def _simulated(sequences: Sequences, rows: int, batch: int) -> Iterator[PrimitiveCase]:
+    case = sequences.case("round of learner fpga", FPGA, NATIVE)
     yield PrimitiveCase("round.collect", FPGA, rows, case, "collect")
     yield PrimitiveCase("round.learn", FPGA, batch, case, "learn")
     yield from beside_learner(FPGA, case, rows, batch)
-    case = made.case("round of replay fpga", NATIVE, FPGA)
+    case = sequences.case("round of replay fpga", NATIVE, FPGA)
     yield PrimitiveCase("round.insert", FPGA, rows, case, "insert")
     yield PrimitiveCase("round.sample", FPGA, batch, case, "sample")
     yield PrimitiveCase("round.gather", CPU, batch, case, "gather")
     yield PrimitiveCase("round.write", CPU, rows, case, "write")
     yield PrimitiveCase("round.update", FPGA, batch, case, "update")
     yield from beside_replay(FPGA, case, rows, batch)
-    case = made.case("round of learner and replay fpga", FPGA, FPGA)
+    case = sequences.case("round of learner and replay fpga", FPGA, FPGA)
     yield PrimitiveCase("simulated_round.collect", FPGA, rows, case, "collect")
     yield PrimitiveCase("simulated_round.gather", CPU, batch, case, "gather")
     yield PrimitiveCase("simulated_round.write", CPU, rows, case, "write")
     yield PrimitiveCase("simulated_round.runtime", CPU, 1, case, "runtime")
-    rounds = made.problem.overlapped_rounds(simulated=True)
+    rounds = sequences.problem.overlapped_rounds(simulated=True)
     overlapped = Variant(rounds=rounds, gradient_steps=1, overlapped=True)
-    case = made.case("overlapped round of learner fpga", FPGA, NATIVE, overlapped)
+    case = sequences.case("overlapped round of learner fpga", FPGA, NATIVE, overlapped)
     yield PrimitiveCase("overlapped_round.collect", FPGA, rounds * rows, case, "collect")
-    case = made.case("overlapped round of replay fpga", NATIVE, FPGA, overlapped)
+    case = sequences.case("overlapped round of replay fpga", NATIVE, FPGA, overlapped)
     yield PrimitiveCase("overlapped_round.insert", FPGA, rounds * rows, case, "insert")
     yield PrimitiveCase("overlapped_round.write", CPU, rounds * rows, case, "write")
 
