@@ -33,7 +33,7 @@ class _Series:
     def __init__(self) -> None:
         self.blocks: list[list[Piece]] = []
         self.rounds: list[int] = []
-        self._judged, self._found = 0, (float("nan"), float("inf"))
+        self._judged, self._median_and_width = 0, (float("nan"), float("inf"))
 
     def add(self, number: int, pieces: list[Piece]) -> None:
         self.blocks.append(pieces)
@@ -57,8 +57,8 @@ class _Series:
         if len(self.blocks) >= 1.25 * self._judged:
             self._judged = len(self.blocks)
             samples = self.at_full_speed(readings).samples
-            self._found = float(np.median(samples.values)), samples.width
-        return self._found
+            self._median_and_width = float(np.median(samples.values)), samples.width
+        return self._median_and_width
 
 
 class CaseRunner:
@@ -183,7 +183,7 @@ class CaseRunner:
 
     def _pieces(self, arguments: list[Any]) -> list[Piece]:
         state, call, synchronise, clock = self.state, self.case.call, self.case.synchronise, self.clock
-        found, size = [], self._piece_calls
+        pieces, size = [], self._piece_calls
         self._bracket.open()
         for first in range(0, len(arguments), size):
             some = arguments[first : first + size]
@@ -192,8 +192,8 @@ class CaseRunner:
                 call(state, one)
             synchronise()
             seconds = clock() - start_s
-            found.append(Piece(seconds, len(some), self._bracket.close()))
-        return found
+            pieces.append(Piece(seconds, len(some), self._bracket.close()))
+        return pieces
 
     @property
     def _lead_in_calls(self) -> int:
@@ -271,9 +271,9 @@ class CaseRunner:
         self.whole.add(number, pieces)
         if self.case.parts:
             for name, told in self.case.parts(self.state).items():
-                found = [Piece(told, self.calls)] if isinstance(told, float | int) else list(told)
-                self.readings.add(found)
-                self.parts.setdefault(name, _Series()).add(number, found)
+                some = [Piece(told, self.calls)] if isinstance(told, float | int) else list(told)
+                self.readings.add(some)
+                self.parts.setdefault(name, _Series()).add(number, some)
 
     def settling(self) -> tuple[float, int]:
         """Return how much longer this case must be timed until its intervals are narrow enough.
@@ -295,14 +295,14 @@ class CaseRunner:
 
     def _excesses(self) -> list[float]:
         """Return by what factor each interval is wider than the limit."""
-        found = [one.judged(self.readings) for one in self.parts.values() or [self.whole]]
-        whole_s = self._whole_s(median_s for median_s, _ in found)
+        judged = [one.judged(self.readings) for one in self.parts.values() or [self.whole]]
+        whole_s = self._whole_s(median_s for median_s, _ in judged)
         limits = [
             SETTLED
             * max(self.protocol.noise_limit, self.protocol.part_limit * whole_s / max(median_s, 1e-12))
-            for median_s, _ in found
+            for median_s, _ in judged
         ]
-        return [width / limit for (_, width), limit in zip(found, limits, strict=True)]
+        return [width / limit for (_, width), limit in zip(judged, limits, strict=True)]
 
     def _whole_s(self, parts_s: Iterable[float]) -> float:
         """Return seconds of all parts of a call together; 0 if the case is not timed in parts."""
@@ -347,17 +347,17 @@ class CaseRunner:
         ]
 
     def _timing(self, series: _Series, details: dict[str, Any]) -> Timing:
-        found = series.at_full_speed(self.readings)
+        full_speed = series.at_full_speed(self.readings)
         return Timing(
             "",
             "ok",
             "",
-            found.samples,
-            float(np.median(found.samples.values)),
+            full_speed.samples,
+            float(np.median(full_speed.samples.values)),
             calls=self.calls,
-            rounds=tuple(series.rounds[place] for place in found.places),
-            details={**details, "pace": _pace_details(found)},
-            clock_s=tuple(map(float, found.clock_s)),
+            rounds=tuple(series.rounds[place] for place in full_speed.places),
+            details={**details, "pace": _pace_details(full_speed)},
+            clock_s=tuple(map(float, full_speed.clock_s)),
             clock_rounds=tuple(series.rounds),
         )
 
@@ -376,16 +376,16 @@ class CaseRunner:
         return replace(timing, status=status, reason=reason, low_s=low_s, high_s=high_s, details=details)
 
 
-def _pace_details(found: FullSpeed) -> dict[str, Any]:
+def _pace_details(full_speed: FullSpeed) -> dict[str, Any]:
     """Return how the blocks were moved to full speed, and their times before that."""
-    details: dict[str, Any] = {"known": found.known, "blocks": len(found.clock_s)}
-    if found.known:
+    details: dict[str, Any] = {"known": full_speed.known, "blocks": len(full_speed.clock_s)}
+    if full_speed.known:
         details |= {
-            "slope": found.slope,
-            "slope_error": found.samples.slope_error,
-            EXPOSURE: [float(f"{one:.3g}") for one in found.samples.exposure],
-            "full_speed_share": found.share,
-            "median_on_the_clock_s": float(np.median(found.clock_s)),
-            "clock_s": [float(f"{one:.4g}") for one in found.clock_s],
+            "slope": full_speed.slope,
+            "slope_error": full_speed.samples.slope_error,
+            EXPOSURE: [float(f"{one:.3g}") for one in full_speed.samples.exposure],
+            "full_speed_share": full_speed.share,
+            "median_on_the_clock_s": float(np.median(full_speed.clock_s)),
+            "clock_s": [float(f"{one:.4g}") for one in full_speed.clock_s],
         }
     return details

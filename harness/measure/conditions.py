@@ -119,7 +119,7 @@ def torch_threads(threads: int | None) -> Iterator[None]:
 
 def blas_threads() -> int | None:
     """Return the maximum threads of NumPy's matrix products; None if NumPy uses no known library for them."""
-    counts = [found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas"]
+    counts = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
     return max(counts, default=None)
 
 
@@ -137,11 +137,11 @@ def set_blas_threads(threads: int) -> None:
 
 def versions() -> dict[str, str]:
     """Return the versions, by name, of Python and of the installed packages that affect measurements."""
-    found = {"python": sys.version.split()[0]}
+    by_package = {"python": sys.version.split()[0]}
     for package in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found
+            by_package[package] = metadata.version(package)
+    return by_package
 
 
 def shared_conditions() -> dict[str, Any]:

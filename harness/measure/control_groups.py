@@ -62,7 +62,7 @@ def lines(file: Path) -> list[str]:
 
 def _named(controller: str, root: Path) -> dict[str, PurePosixPath]:
     """Return the path of this process's group by version; only of versions that limit the controller."""
-    found = {}
+    paths = {}
     for line in lines(root / "proc/self/cgroup"):
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -70,10 +70,10 @@ def _named(controller: str, root: Path) -> dict[str, PurePosixPath]:
         if not path.startswith("/") or ".." in PurePosixPath(path).parts:
             path = "/"
         if number == "0" and not controllers:
-            found[V2] = PurePosixPath(path)
+            paths[V2] = PurePosixPath(path)
         elif controller in controllers.split(","):
-            found[V1] = PurePosixPath(path)
-    return found
+            paths[V1] = PurePosixPath(path)
+    return paths
 
 
 def _mounts(controller: str, root: Path) -> Iterator[_Mount]:
@@ -90,4 +90,4 @@ def _mounts(controller: str, root: Path) -> Iterator[_Mount]:
 
 def _unescaped(path: str) -> str:
     """Return a path of `mountinfo`, in which blanks and backslashes are octal numbers."""
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 8)), path)
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), path)

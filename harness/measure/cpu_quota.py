@@ -56,7 +56,7 @@ def cpu_quota(root: Path | None = None) -> CpuQuota:
     Args:
         root: folder that contains `proc` and the mount points of the control groups; None: the machine's.
     """
-    found: list[tuple[float, str]] = []
+    limits: list[tuple[float, str]] = []
     unreadable = []
     for group in groups("cpu", root):
         for file, text, period in _stated(group):
@@ -66,10 +66,10 @@ def cpu_quota(root: Path | None = None) -> CpuQuota:
                 unreadable.append(f"{file}: found {text!r} in a period of {period!r}; allowed: microseconds")
                 continue
             if cores is not None:
-                found.append((cores, str(file)))
-    if not found:
+                limits.append((cores, str(file)))
+    if not limits:
         return CpuQuota(unreadable=tuple(unreadable))
-    smallest, stated_in = min(found)
+    smallest, stated_in = min(limits)
     return CpuQuota(smallest, stated_in, tuple(unreadable))
 
 

@@ -94,13 +94,13 @@ def halve(
 
     for heat in range(total):
         budget_s = max(0.0, end_s - clock()) / (total - heat)
-        found = in_rounds(
+        by_name = in_rounds(
             {name: partial(turn, name, turn_s) for name in left},
             Rounds(heats.rounds, fewest=1, budget_s=budget_s, seed=(heats.seed, heat)),
             report=part(report, heat, 1, total, f"heat {heat + 1} of {total}, {len(left)} left"),
             clock=clock,
         )
-        for name, rates in found.items():
+        for name, rates in by_name.items():
             standings[name] = Standing(heat + 1, () if name in failed else tuple(rates))
         able = [name for name in left if standings[name].rates]
         able.sort(key=lambda name: -median(standings[name].rates))

@@ -147,7 +147,9 @@ def _in_multiples(times_s: npt.NDArray[np.float64]) -> tuple[float, float, float
     """Return mean, median and 90% quantile in multiples of the time at full speed; the mean is 1 or more."""
     warm_s = times_s[int(_LEAD_IN * len(times_s)) :]
     full_s = float(np.quantile(warm_s, FULL_QUANTILE))
-    mean, median, p90 = (float(found) / full_s for found in (warm_s.mean(), *np.quantile(warm_s, (0.5, 0.9))))
+    mean, median, p90 = (
+        float(time_s) / full_s for time_s in (warm_s.mean(), *np.quantile(warm_s, (0.5, 0.9)))
+    )
     return max(1.0, mean), median, p90
 
 
@@ -181,18 +183,18 @@ def busy_time(cores: Sequence[int], root: Path = Path("/")) -> BusyTime | None:
     Args:
         root: folder that contains `proc`.
     """
-    wanted, found = {f"cpu{core}" for core in cores}, []
+    wanted, counts = {f"cpu{core}" for core in cores}, []
     try:
         for line in (root / "proc/stat").read_text().splitlines():
             name, *ticks = line.split()
             if name in wanted:
                 user, nice, system, _idle, _wait, irq, softirq, stolen = map(int, ticks[:8])
-                found.append((user + nice + system + irq + softirq + stolen, stolen))
+                counts.append((user + nice + system + irq + softirq + stolen, stolen))
     except (OSError, ValueError):
         return None
-    if len(found) < len(wanted):
+    if len(counts) < len(wanted):
         return None
-    busy, stolen = (sum(ticks) * _TICK_S for ticks in zip(*found, strict=True))
+    busy, stolen = (sum(ticks) * _TICK_S for ticks in zip(*counts, strict=True))
     return BusyTime(busy, stolen)
 
 

@@ -103,8 +103,8 @@ def lower_quartile(samples: ArrayLike, axis: int = -1) -> Any:
 def faster_half(samples: ArrayLike, axis: int = -1) -> Any:
     """Return the mean of the smaller half of the samples, including the middle one."""
     array = np.asarray(samples)
-    kept = (array.shape[axis] + 1) // 2
-    return np.take(np.partition(array, kept - 1, axis=axis), np.arange(kept), axis=axis).mean(axis=axis)
+    half = (array.shape[axis] + 1) // 2
+    return np.take(np.partition(array, half - 1, axis=axis), np.arange(half), axis=axis).mean(axis=axis)
 
 
 def _ratio_of_faster_halves(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Any:

@@ -227,13 +227,13 @@ class Timing:
 
 def _stretches(rounds: Sequence[int]) -> list[list[int]]:
     """Return ascending numbers as [first, last] of each stretch without a gap: mostly a single one."""
-    found: list[list[int]] = []
+    stretches: list[list[int]] = []
     for number in rounds:
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
+        if stretches and number == stretches[-1][1] + 1:
+            stretches[-1][1] = number
         else:
-            found.append([number, number])
-    return found
+            stretches.append([number, number])
+    return stretches
 
 
 def timing_status(
