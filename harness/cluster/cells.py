@@ -219,17 +219,17 @@ class ClusterPlan:
             _describe.options(scheduling_strategy=_on(node, or_another=False)).remote()
             for node in self._nodes
         ]
-        found: dict[str, list[dict[str, Any]]] = {}
+        by_fingerprint: dict[str, list[dict[str, Any]]] = {}
         for node, ref in zip(self._nodes, asked, strict=True):
             with suppress(RayError):  # a node that has just died
                 described, its_revision = ray.get(ref)
                 if its_revision != self._revision:
                     allowed = f"machines with this one's code, {self._revision}"
                     raise UserError("command line", "--ray", _other_code(node, its_revision), allowed)
-                found.setdefault(described["fingerprint"], []).append(described)
-        if not found:
+                by_fingerprint.setdefault(described["fingerprint"], []).append(described)
+        if not by_fingerprint:
             raise RuntimeError(f"no node that offers {MACHINE!r} answers")
-        return self._run_of(max(found.values(), key=len)[0])
+        return self._run_of(max(by_fingerprint.values(), key=len)[0])
 
     def _run_of(self, described: dict[str, Any]) -> Run:
         fingerprint = described["fingerprint"]

@@ -23,15 +23,15 @@ KILL_LIMIT_S = 30.0
 
 def _left(folder: str) -> list[psutil.Process]:
     """Return the processes whose command line or environment names the folder, and all their descendants."""
-    found: dict[int, psutil.Process] = {}
+    processes: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             told = any(folder in argument for argument in process.cmdline()) or _in_environment(
                 process, folder
             )
             if told and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
-                found |= {each.pid: each for each in (process, *process.children(recursive=True))}
-    return list(found.values())
+                processes |= {each.pid: each for each in (process, *process.children(recursive=True))}
+    return list(processes.values())
 
 
 def _in_environment(process: psutil.Process, folder: str) -> bool:

@@ -53,13 +53,13 @@ class Placement:
             UserError: the text has another form.
         """
         roles = [field.name for field in fields(self)]
-        made = self
+        placement = self
         for part in filter(None, text.split(",")):
             role, _, name = part.strip().partition("=")
             if role not in roles or not name:
                 raise UserError("command line", "--place", repr(part), f"ROLE=RESOURCE of {', '.join(roles)}")
-            made = replace(made, **{role: name})
-        return made
+            placement = replace(placement, **{role: name})
+        return placement
 
     def resources(self) -> list[str]:
         """Return the resources that machines of the cluster must offer, each once, sorted."""

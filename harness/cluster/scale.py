@@ -276,12 +276,12 @@ def simulate_training(
     environment.process(sampling(ready))
     environment.process(learning(ready))
     sizes = {"collections": service.collected, "calls": service.batches}
-    found = model.run(actors, "collections", sizes)
+    outcome = model.run(actors, "collections", sizes)
     rates = {
-        "environment_steps": found.rates_per_s["collections"],
-        "gradient_steps": found.rates_per_s["calls"],
+        "environment_steps": outcome.rates_per_s["collections"],
+        "gradient_steps": outcome.rates_per_s["calls"],
     }
-    return Simulated(actors, rates, found.busy)
+    return Simulated(actors, rates, outcome.busy)
 
 
 def saturation(service: Service, shards: int) -> dict[str, float]:

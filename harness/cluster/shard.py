@@ -197,8 +197,8 @@ class Shard:
             parts = np.split(indices, np.cumsum(counts)[:-1])
             for rows, first, whole in zip(parts, before, errors, strict=True):
                 if len(rows) and len(whole):
-                    kept = not_overwritten(rows, capacity, self._inserted, handle.inserted)
-                    self._replay.update_priorities(rows[kept], whole[first : first + len(rows)][kept])
+                    intact = not_overwritten(rows, capacity, self._inserted, handle.inserted)
+                    self._replay.update_priorities(rows[intact], whole[first : first + len(rows)][intact])
 
 
 def whole_batches(
@@ -214,16 +214,16 @@ def whole_batches(
         Columns and (B,) importance weights of each batch; None for a batch that lacks items of a restarted shard.
     """
     ends = [np.cumsum([0, *shard.counts]) for shard in drawn]
-    made: list[tuple[Arrays, npt.NDArray[np.float32]] | None] = []
+    batches: list[tuple[Arrays, npt.NDArray[np.float32]] | None] = []
     for batch, beta in enumerate(betas):
         parts = [slice(end[batch], end[batch + 1]) for end in ends]
         priorities = np.concatenate([s.priorities[part] for s, part in zip(drawn, parts, strict=True)])
         if len(priorities) != batch_size:
-            made.append(None)
+            batches.append(None)
             continue
         columns = {
             name: np.concatenate([s.columns[name][part] for s, part in zip(drawn, parts, strict=True)])
             for name in drawn[0].columns
         }
-        made.append((columns, importance_weights(priorities, drawn[0].total, drawn[0].items, beta)))
-    return made
+        batches.append((columns, importance_weights(priorities, drawn[0].total, drawn[0].items, beta)))
+    return batches

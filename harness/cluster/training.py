@@ -145,19 +145,20 @@ class ClusterTraining:
         seeds = np.random.SeedSequence(seed).spawn(5)
         plan = compose.actors_of(workload, seeds[0], seeds[1], columns_of(workload), self._vector_steps)
         share = Placement.options
-        made = EnvironmentActor.options(**share(placement.actors))  # type: ignore[attr-defined]
+        remote_class = EnvironmentActor.options(**share(placement.actors))  # type: ignore[attr-defined]
         self._actors = [
-            made.remote(part, workload, settings.actors / len(part.environments))
+            remote_class.remote(part, workload, settings.actors / len(part.environments))
             for part in plan.split(size.actors)
         ]
-        made = ReplayShard.options(**share(placement.shards))  # type: ignore[attr-defined]
+        remote_class = ReplayShard.options(**share(placement.shards))  # type: ignore[attr-defined]
         self._shards = [
-            made.remote(shard_workload, mapping, own, seeds[4], number)
+            remote_class.remote(shard_workload, mapping, own, seeds[4], number)
             for number, own in enumerate(seeds[2].spawn(size.shards))
         ]
-        made = LearnerActor.options(**share(placement.learners))  # type: ignore[attr-defined]
+        remote_class = LearnerActor.options(**share(placement.learners))  # type: ignore[attr-defined]
         self._learners = [
-            made.remote(workload, mapping, seeds[3], threads, number) for number in range(size.learners)
+            remote_class.remote(workload, mapping, seeds[3], threads, number)
+            for number in range(size.learners)
         ]
         begun = [learner.begin.remote() for learner in self._learners]
         self._states = [state for state, _ in begun]
@@ -249,7 +250,7 @@ class ClusterTraining:
                 this.append((f"shard {number}", shard.update.remote(handle, *td_errors)))
         self._call += 1
         drawn, handles = self._sampling(this)
-        made, td_errors = [], []
+        updates, td_errors = [], []
         for learner, actor in enumerate(self._learners):
             parts = [each[learner] for each in drawn]
             state, weights, errors, stats = actor.learn.remote(
@@ -257,10 +258,10 @@ class ClusterTraining:
             )
             this.append((f"learner {learner}", stats))
             td_errors.append(errors)
-            made.append((state, weights))
+            updates.append((state, weights))
         self._handles.append((handles, td_errors))
-        self._states = [state for state, _ in made]
-        self._weights.append(made[0][1])
+        self._states = [state for state, _ in updates]
+        self._weights.append(updates[0][1])
         return this
 
     def _sampling(self, this: _Asked) -> tuple[list[list[Any]], list[Any]]:

@@ -132,12 +132,14 @@ def under(side: str, mapping: Mapping) -> str:
 def settings_of(item: Workload) -> dict[str, Any]:
     """Return the values that a workload gives to the settings that only this project supports, in a dict by field."""
     algorithm = item.algorithm
-    found: dict[str, Any] = {} if algorithm.name == "ppo" else {"replay.prioritized": item.replay.prioritized}
+    settings: dict[str, Any] = (
+        {} if algorithm.name == "ppo" else {"replay.prioritized": item.replay.prioritized}
+    )
     if algorithm.name == "dqn":
-        found |= {
+        settings |= {
             field: algorithm.hyperparameters[field.removeprefix("algorithm.")] for field in DQN_SETTINGS
         }
-    return found
+    return settings
 
 
 def plan(tier: str, systems: Sequence[str], mapping: Mapping) -> list[Cell]:
@@ -185,16 +187,16 @@ def _summary_cell(task: LearnedTask, system: str) -> Cell:
     def mine(rows: Sequence[LearningResult]) -> Sequence[LearningResult]:
         return [row for row in rows if (row.workload, row.system) == (task.workload, system)]
 
-    def made(run: Run) -> Sequence[LearningResult]:
+    def summarised(run: Run) -> Sequence[LearningResult]:
         rows = mine(_rows(run, "final_return"))
         return [summary(task.workload, system, rows), best(task.workload, system, rows)]
 
     def stale(run: Run) -> bool:
         """Return whether a seed has been trained since, for instance one that had failed."""
         held = mine([*summaries(run), *bests(run)])
-        return [row.to_json() for row in held] != [row.to_json() for row in made(run)]
+        return [row.to_json() for row in held] != [row.to_json() for row in summarised(run)]
 
-    return Cell(summary_key(task.workload, system), 0, lambda run, report: made(run), stale=stale)
+    return Cell(summary_key(task.workload, system), 0, lambda run, report: summarised(run), stale=stale)
 
 
 def _rows(run: Run, quantity: str) -> Sequence[LearningResult]:
@@ -365,20 +367,20 @@ def table(rows: Sequence[LearningResult], highest: Sequence[LearningResult] = ()
         rows: the scores at the end of training, from `summary`.
         highest: the scores of the best stretch of training, from `best`, shown in the same lines.
     """
-    made = Table(
+    lines = Table(
         title="Interquartile mean of the return, over seeds",
         caption=f"End: the last fifth of training. Best: the highest of {STRETCHES} stretches, up by chance too.",
     )
-    found = {(row.workload, row.system): row for row in highest}
+    by_system = {(row.workload, row.system): row for row in highest}
     for column in ("workload", "system", "at the end", "best", "best at step", "seeds", "provenance"):
-        made.add_column(column)
+        lines.add_column(column)
     for row in rows:
-        top = found.get((row.workload, row.system))
+        top = by_system.get((row.workload, row.system))
         step = f"{top.environment_steps:,}" if top and top.value is not None else ""
         seeds = str(row.seeds_trained)
         reached = _mean_text(top) if top else ""
-        made.add_row(row.workload, row.system, _mean_text(row), reached, step, seeds, str(row.provenance))
-    return made
+        lines.add_row(row.workload, row.system, _mean_text(row), reached, step, seeds, str(row.provenance))
+    return lines
 
 
 def _mean_text(row: LearningResult) -> str:

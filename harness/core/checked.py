@@ -21,18 +21,18 @@ def checked(kind: type[_T]) -> type[_T]:
     name raises UserError: `Settings: capacity: found 1; allowed: ...`.
     """
     config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-    made: Any = dataclass(frozen=True, config=config)(kind)
-    create: Callable[..., None] = made.__init__
+    model: Any = dataclass(frozen=True, config=config)(kind)
+    create: Callable[..., None] = model.__init__
 
     @wraps(create)
     def initialise(self: Any, *values: Any, **named: Any) -> None:
         try:
             create(self, *map(_plain, values), **{name: _plain(value) for name, value in named.items()})
         except ValidationError as error:
-            raise first_error(made, error, kind.__name__) from None
+            raise first_error(model, error, kind.__name__) from None
 
-    made.__init__ = initialise
-    return cast(type[_T], made)
+    model.__init__ = initialise
+    return cast(type[_T], model)
 
 
 def _plain(value: Any) -> Any:

@@ -44,8 +44,8 @@ def closest(name: object, names: Iterable[str]) -> str:
     known = {each.lower(): each for each in names}
     if not _NAME.fullmatch(typed) or len(typed) > _LONGEST_PART:
         return ""
-    found = get_close_matches(typed.lower(), known, n=1)
-    return known[found[0]] if found and known[found[0]] != typed else ""
+    matches = get_close_matches(typed.lower(), known, n=1)
+    return known[matches[0]] if matches and known[matches[0]] != typed else ""
 
 
 def _listed(allowed: object) -> list[str]:

@@ -50,8 +50,8 @@ class HowTimed:
 
     def to_json(self) -> dict[str, Any]:
         """Return the entries that are stated, by name."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: value for name, value in found.items() if value not in (None, {}, (), [])}
+        entries = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in entries.items() if value not in (None, {}, (), [])}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,10 +78,10 @@ class Suite(StrEnum):
     BENCH_REPLAY = "bench-replay", "replay operations of every library", _ANY
 
     def __new__(cls, name: str, about: str = "", quantities: str = "", predicts: bool = False) -> Self:
-        made = str.__new__(cls, name)
-        made._value_ = name
-        made.about, made.quantities, made.predicts = about, frozenset(quantities.split()), predicts
-        return made
+        suite = str.__new__(cls, name)
+        suite._value_ = name
+        suite.about, suite.quantities, suite.predicts = about, frozenset(quantities.split()), predicts
+        return suite
 
     def holds(self, quantity: str) -> bool:
         """Return whether rows of this suite may hold the quantity of this name."""

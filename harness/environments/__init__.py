@@ -29,11 +29,11 @@ def make(environment: Environment, seed: int) -> "gymnasium.Env[Any, Any]":
 
     register()
     simulator_warnings.route(environment.id)
-    made: gymnasium.Env[Any, Any] = gymnasium.make(
+    env: gymnasium.Env[Any, Any] = gymnasium.make(
         environment.id, disable_env_checker=True, **environment.kwargs
     )
-    contract.reset(made, seed)
-    return made
+    contract.reset(env, seed)
+    return env
 
 
 @dataclass(frozen=True)

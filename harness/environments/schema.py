@@ -68,7 +68,7 @@ def check_environment(environment: Environment, source: object) -> None:
         allowed = "an environment that Gymnasium knows here; its package may have to be installed"
         raise UserError(source, "environment.id", f"{environment.id!r} ({error})", allowed) from error
     try:
-        made = gymnasium.make(environment.id, disable_env_checker=True, **environment.kwargs)
+        env = gymnasium.make(environment.id, disable_env_checker=True, **environment.kwargs)
     except (gymnasium.error.Error, ImportError) as error:
         allowed = "an environment whose packages are installed"
         raise UserError(source, "environment.id", f"{environment.id!r} ({error})", allowed) from error
@@ -76,9 +76,9 @@ def check_environment(environment: Environment, source: object) -> None:
         allowed = f"arguments that {environment.id} takes"
         raise UserError(source, "environment.kwargs", f"{environment.kwargs} ({error})", allowed) from error
     try:
-        observations, actions = made.observation_space, made.action_space
+        observations, actions = env.observation_space, env.action_space
     finally:
-        made.close()
+        env.close()
     if observations.shape != environment.observation_shape:
         found, allowed = list(environment.observation_shape), f"{observations.shape} for {environment.id}"
         raise UserError(source, "environment.observation_shape", found, allowed)

@@ -132,16 +132,16 @@ def run(
     compared_s = REPEAT_S * (repeats * len(PRIMITIVES) + tries * len(PLANTED))
     tables_s = 2.0 * sum(tier.profile_s for _ in _cells(tier)) if tables else 0.0
     total_s = compared_s + tables_s
-    found = compared(repeats, tries, part(report, 0.0, compared_s, total_s, "comparisons"))
+    findings = compared(repeats, tries, part(report, 0.0, compared_s, total_s, "comparisons"))
     if tables:
         each_s = tables_s / 2
         quiet = part(report, compared_s, each_s, total_s, "tables")
-        found += noisy_rows(tier, "as the machine is", 0.05, quiet)
+        findings += noisy_rows(tier, "as the machine is", 0.05, quiet)
         with busy_core() as busy:
             if busy:
                 loud = part(report, compared_s + each_s, each_s, total_s, "tables, one core busy")
-                found += noisy_rows(tier, "with one core busy", 0.15, loud)
-    return found
+                findings += noisy_rows(tier, "with one core busy", 0.15, loud)
+    return findings
 
 
 def compared(repeats: int, tries: int, report: Report) -> list[CalibrationFinding]:
@@ -181,7 +181,7 @@ def summary(same: list[Try], slower: list[Try]) -> list[CalibrationFinding]:
     Returns:
         The findings for all primitives together, and for each primitive.
     """
-    found = [
+    findings = [
         *_of_each("95% intervals of A/A that hold 1", same, _holds, (0.93, 0.97)),
         *_of_each("A/A with a verdict (false alarms)", same, _has_verdict, (0.0, 0.05)),
         *_of_each(f"slowdowns of {SLOWDOWN:.0%} that were found", slower, _is_slower, (0.8, 1.0)),
@@ -190,8 +190,10 @@ def summary(same: list[Try], slower: list[Try]) -> list[CalibrationFinding]:
     pairs = [(a, b) for a, b in pairwise(timed) if a.primitive == b.primitive]
     if pairs:
         held = sum(_hold(a.first, b.first) for a, b in pairs)
-        found.append(finding("intervals of A/A measured one after the other that hold 1", held, len(pairs)))
-    return found
+        findings.append(
+            finding("intervals of A/A measured one after the other that hold 1", held, len(pairs))
+        )
+    return findings
 
 
 def _of_each(
@@ -208,16 +210,16 @@ def _of_each(
         yield finding(f"  {name}", sum(counts(one.comparison) for one in own), len(own))
 
 
-def _holds(found: Comparison) -> bool:
-    return found.ratio is not None and not found.ratio.differs
+def _holds(comparison: Comparison) -> bool:
+    return comparison.ratio is not None and not comparison.ratio.differs
 
 
-def _has_verdict(found: Comparison) -> bool:
-    return found.verdict != "no verdict"
+def _has_verdict(comparison: Comparison) -> bool:
+    return comparison.verdict != "no verdict"
 
 
-def _is_slower(found: Comparison) -> bool:
-    return found.verdict == "slower"
+def _is_slower(comparison: Comparison) -> bool:
+    return comparison.verdict == "slower"
 
 
 def _hold(a: Timing, b: Timing) -> bool:
@@ -263,8 +265,8 @@ def _with_loop(case: Case[Any], items: int) -> Case[Any]:
 
 
 def _compare(name: str, a: Case[Any], b: Case[Any]) -> Try:
-    found, timings = compare_cases(a, replace(b, name=f"{b.name} (other)"), _protocol())
-    return Try(name, found, timings[a.name])
+    comparison, timings = compare_cases(a, replace(b, name=f"{b.name} (other)"), _protocol())
+    return Try(name, comparison, timings[a.name])
 
 
 def _protocol() -> Protocol:

@@ -64,7 +64,7 @@ def choose_mapping(
                 raise UserError("map", name, repr(value), "none with a Program, which is timed here as it is")
         return workload.choose().answer()
     try:
-        made = predictions(
+        predicted = predictions(
             str(workload),
             batch_size,
             platform=str(platform),
@@ -75,8 +75,8 @@ def choose_mapping(
         )
     except UserError as error:
         raise error.in_python("map") from None
-    found = chosen_of(made.rows, made.elsewhere)
-    if found is None:
-        needs = "; ".join(f"{row.strategy}: {row.reason}" for row in made.rows if row.reason)
-        raise NotRunError(f"{made.workload.name}: no mapping was chosen: {needs}")
-    return found
+    choice = chosen_of(predicted.rows, predicted.elsewhere)
+    if choice is None:
+        needs = "; ".join(f"{row.strategy}: {row.reason}" for row in predicted.rows if row.reason)
+        raise NotRunError(f"{predicted.workload.name}: no mapping was chosen: {needs}")
+    return choice

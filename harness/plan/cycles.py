@@ -76,8 +76,10 @@ def needs(tiers: Sequence[str], report: Report = silent) -> list[DesignNeed]:
         for number, (name, ask) in enumerate(asking.items()):
             report(number, len(asking), name)
             ask()
-    found = [DesignNeed(block, parameters, sizes) for (block, _), (parameters, sizes) in wanted.sizes.items()]
-    return sorted(found, key=lambda need: need.name)
+    designs = [
+        DesignNeed(block, parameters, sizes) for (block, _), (parameters, sizes) in wanted.sizes.items()
+    ]
+    return sorted(designs, key=lambda need: need.name)
 
 
 def _asking(tier: Tier) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -183,9 +185,9 @@ def check(table: CyclesTable, count: int, seed: int, report: Report) -> list[Dif
     """
     from placerl.primitives.fpga.cycles.blocks import every_block
 
-    every = [(design, size) for design, found in sorted(table.results.items()) for size in sorted(found)]
+    every = [(design, size) for design, by_size in sorted(table.results.items()) for size in sorted(by_size)]
     drawn = np.random.default_rng(seed).choice(len(every), min(count, len(every)), replace=False)
-    found = []
+    differences = []
     for number, place in enumerate(drawn.tolist()):
         design, size = every[place]
         report(number, len(drawn), f"{design}: {size}")
@@ -193,5 +195,5 @@ def check(table: CyclesTable, count: int, seed: int, report: Report) -> list[Dif
         (again,) = every_block()[name].simulated(parameters, [json.loads(size)])
         again, stored = json.loads(json.dumps(again)), table.results[design][size]
         if again != stored:
-            found.append(Difference(design, size, stored, again))
-    return found
+            differences.append(Difference(design, size, stored, again))
+    return differences

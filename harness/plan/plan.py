@@ -145,10 +145,10 @@ def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] =
         suite = measured.PRECISION_SUITE if precisions else Suite.PROFILE
         table = run.rows(PieceTime, suite=suite, workload=item.name, batch_size=batch_size)
         table = [row for row in table if row.precisions == tuple(precisions)]
-        made = predict.measurements(item, batch_size, table, platforms.of_this_machine())
+        rows = predict.measurements(item, batch_size, table, platforms.of_this_machine())
         if precisions:
-            made = [replace(row, suite=PRECISION_PREDICTIONS, precisions=tuple(precisions)) for row in made]
-        return _under_these_conditions(made)
+            rows = [replace(row, suite=PRECISION_PREDICTIONS, precisions=tuple(precisions)) for row in rows]
+        return _under_these_conditions(rows)
 
     cell = Cell(
         _prediction_key(item, batch_size, precisions),
@@ -175,8 +175,8 @@ def _again_if_out_of_date(cell: Cell) -> Cell:
     """
 
     def stale(run: Run) -> bool:
-        made = (row for row in cell.rows(run) if isinstance(row, PredictedRate))
-        chosen = any(row.strategy == DEFAULT_STRATEGY and row.chosen for row in made)
+        predicted = (row for row in cell.rows(run) if isinstance(row, PredictedRate))
+        chosen = any(row.strategy == DEFAULT_STRATEGY and row.chosen for row in predicted)
         return not chosen or cell.older_than_needed(run)
 
     return replace(cell, stale=stale)

@@ -89,11 +89,11 @@ def asked_precisions(names: Sequence[str] | None, device: str | None = None) -> 
     for name in names or ():
         if name not in NAMES:
             raise UserError(COMMAND_LINE, _PRECISIONS, name or "nothing", ", ".join(NAMES))
-    found = tuple(name for name in OTHER_PRECISIONS if name in (names or ()))
-    if found and device is not None:
+    precisions = tuple(name for name in OTHER_PRECISIONS if name in (names or ()))
+    if precisions and device is not None:
         allowed = (FLOAT_32, " with ", _DEVICE, f" {device}")
-        raise UserError(COMMAND_LINE, _PRECISIONS, ", ".join(found), allowed)
-    return found
+        raise UserError(COMMAND_LINE, _PRECISIONS, ", ".join(precisions), allowed)
+    return precisions
 
 
 def held(run: Run, *cells: Cell) -> Sequence[Row]:

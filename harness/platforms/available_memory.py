@@ -118,12 +118,12 @@ def _left(group: ControlGroup) -> int | None:
         limits = ("memory.limit_in_bytes",)
         used, droppable = "memory.usage_in_bytes", "total_inactive_file"
     stated = [_number(group.folder / name) for name in limits]
-    found = [limit for limit in stated if limit is not None]
+    stated_limits = [limit for limit in stated if limit is not None]
     used_bytes = _number(group.folder / used)
-    if not found or used_bytes is None:
+    if not stated_limits or used_bytes is None:
         return None
     counters = dict(line.split(" ", 1) for line in lines(group.folder / "memory.stat"))
-    return min(found) - used_bytes + int(counters.get(droppable, 0))
+    return min(stated_limits) - used_bytes + int(counters.get(droppable, 0))
 
 
 def _number(file: Path) -> int | None:

@@ -120,15 +120,15 @@ def rapl_zones(root: Path = SYS) -> list[Path]:
 
 def _packages(root: Path) -> list[Counter]:
     """Return the counters of the processor's packages; RAPL's other zones are parts of a package or contain them."""
-    found = []
+    counters = []
     for zone in rapl_zones(root):
         name = (zone / "name").read_text().strip()
         if name.startswith("package"):
             range_uj = int((zone / "max_energy_range_uj").read_text())
-            found.append(Counter(f"RAPL {name}", _file(zone / "energy_uj"), 1e-6, range_uj))
-    if not found:
+            counters.append(Counter(f"RAPL {name}", _file(zone / "energy_uj"), 1e-6, range_uj))
+    if not counters:
         raise OSError("RAPL counts no package of the processor")
-    return found
+    return counters
 
 
 def _file(path: Path) -> Callable[[], int]:

@@ -178,10 +178,10 @@ class PlatformFile(TomlTable):
         Raises:
             UserError: the platform has no such device.
         """
-        keys = [made.key for made in self.device]
+        keys = [one.key for one in self.device]
         backend = device.partition(":")[0]
         kind = _KINDS.get(backend, backend)
-        alike = [made.key for made in self.device if made.kind == kind]
+        alike = [one.key for one in self.device if one.kind == kind]
         for key in (device, f"{device}:0", *(alike if device == backend or len(alike) == 1 else ())):
             if key in keys:
                 return key
@@ -228,8 +228,8 @@ class PlatformFile(TomlTable):
         hops = [frozenset({a, b})]
         if a != b and hops[0] not in stated:
             hops = [frozenset({"cpu", a}), frozenset({"cpu", b})]
-        found = (stated.get(hop) for hop in hops)
-        return sum(latency.value * 1e-6 for latency in found if latency is not None)
+        latencies = (stated.get(hop) for hop in hops)
+        return sum(latency.value * 1e-6 for latency in latencies if latency is not None)
 
     def with_latency(self, latency_us: SourcedNumber) -> Self:
         """Return a copy of the platform in which every link between two devices has a latency.

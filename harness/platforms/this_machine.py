@@ -338,7 +338,7 @@ def _cuda_devices() -> list[Accelerator]:
     import torch
 
     if torch.cuda.is_available():
-        found = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
+        devices = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
         return [
             Accelerator(
                 kind="cuda",
@@ -349,7 +349,7 @@ def _cuda_devices() -> list[Accelerator]:
                 usable=True,
                 reason="",
             )
-            for number, properties in enumerate(found)
+            for number, properties in enumerate(devices)
         ]
     reason = (
         "PyTorch finds no usable CUDA driver" if torch.version.cuda else "this PyTorch is built without CUDA"

@@ -181,7 +181,7 @@ class Workload(TomlTable):
         from placerl.primitives import algorithms
 
         try:
-            made = algorithms.create(
+            algorithm = algorithms.create(
                 self.algorithm.name,
                 observation_shape=self.environment.observation_shape,
                 action_size=self.environment.action_size,
@@ -192,8 +192,8 @@ class Workload(TomlTable):
             together = "environment.observation_shape, network.kind, algorithm.name"
             values = (list(self.environment.observation_shape), self.network.kind, self.algorithm.name)
             raise refusal(together, values, str(error)) from error
-        if self.environment.action_kind not in made.action_kinds:
-            kinds = " or ".join(repr(kind) for kind in made.action_kinds)
+        if self.environment.action_kind not in algorithm.action_kinds:
+            kinds = " or ".join(repr(kind) for kind in algorithm.action_kinds)
             allowed = f"{kinds}, which {self.algorithm.name} acts in"
             found = repr(self.environment.action_kind)
             raise refusal("environment.action_kind", found, allowed)

@@ -37,7 +37,7 @@ def algorithm_of(
     """
     if isinstance(workload, CustomTask):
         return workload.custom_algorithm
-    made = algorithms.create(
+    algorithm = algorithms.create(
         workload.algorithm.name,
         observation_shape=workload.environment.observation_shape,
         action_size=workload.environment.action_size,
@@ -46,7 +46,7 @@ def algorithm_of(
         action_kind=workload.environment.action_kind,
         dtype=dtype,
     )
-    return replace(made, evaluating=True) if evaluating else made
+    return replace(algorithm, evaluating=True) if evaluating else algorithm
 
 
 def columns_of(workload: Task) -> dict[str, FieldSpec]:
