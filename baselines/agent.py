@@ -163,9 +163,9 @@ def make_environment(environment: dict[str, Any]) -> gymnasium.Env:
     try:
         return gymnasium.make(environment["id"], disable_env_checker=True, **environment["kwargs"])
     except (gymnasium.error.Error, ImportError) as error:
-        found = f"gymnasium {gymnasium.__version__}"
+        installed = f"gymnasium {gymnasium.__version__}"
         raise UnsupportedError(
-            f"environment {environment['id']} is not there with {found}: {error}"
+            f"environment {environment['id']} is not there with {installed}: {error}"
         ) from error
 
 
@@ -204,11 +204,13 @@ class Environments:
     """
 
     def __init__(self, workload: dict[str, Any], seed: int, episode_returns: list[float]) -> None:
-        made = [make_environment(workload["environment"]) for _ in range(workload["training"]["actors"])]
-        self.environments, self.action_space = made, made[0].action_space
+        environments = [
+            make_environment(workload["environment"]) for _ in range(workload["training"]["actors"])
+        ]
+        self.environments, self.action_space = environments, environments[0].action_space
         self.episode_returns = episode_returns
-        self.observations = np.stack([one.reset(seed=seed + n)[0] for n, one in enumerate(made)])
-        self._returns = [0.0] * len(made)
+        self.observations = np.stack([one.reset(seed=seed + n)[0] for n, one in enumerate(environments)])
+        self._returns = [0.0] * len(environments)
         self._scale = None
         if isinstance(self.action_space, gymnasium.spaces.Box):
             low, high = self.action_space.low, self.action_space.high

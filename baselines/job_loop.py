@@ -33,11 +33,11 @@ def versions(*names):
 
     Packages that are not installed are left out.
     """
-    found = {"python": platform.python_version()}
+    by_package = {"python": platform.python_version()}
     for name in (*names, "torch", "gymnasium", "numpy", "mujoco"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+            by_package[name] = importlib.metadata.version(name)
+    return by_package
 
 
 def _answers(make):

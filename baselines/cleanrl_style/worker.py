@@ -415,7 +415,7 @@ class OnPolicy(Trainer):
                 last = self.learner.value(torch.from_numpy(following).float()).squeeze(1)
             steps.append((observation, action, log_probability, value, reward, terminated, over, last))
         _, value = self.learner.evaluate(torch.from_numpy(self.environments.observations).float())
-        next_value, advantage, found = value, torch.zeros_like(value), []
+        next_value, advantage, rows = value, torch.zeros_like(value), []
         for observation, action, log_probability, value, reward, terminated, over, last in reversed(steps):
             following_value = (
                 torch.where(torch.from_numpy(over), last, next_value) if len(last) else next_value
@@ -424,10 +424,10 @@ class OnPolicy(Trainer):
             delta = torch.from_numpy(reward) + settings["gamma"] * going_on * following_value - value
             carried = settings["gamma"] * settings["gae_lambda"] * (1 - torch.from_numpy(over).float())
             advantage = delta + carried * advantage
-            found.append((observation, action, log_probability, advantage, advantage + value))
+            rows.append((observation, action, log_probability, advantage, advantage + value))
             next_value = value
         names = ("observation", "action", "log_probability", "advantage", "value_target")
-        return {name: torch.cat(parts) for name, parts in zip(names, zip(*found, strict=True), strict=True)}
+        return {name: torch.cat(parts) for name, parts in zip(names, zip(*rows, strict=True), strict=True)}
 
     def iterate(self) -> None:
         settings, batch_size = self.workload["algorithm"], self.job["batch_size"]
@@ -448,7 +448,7 @@ class OnPolicy(Trainer):
 
 def create(job: dict[str, Any]) -> Trainer:
     """Return the agent for a job, with its warm-up done."""
-    agent = made(job)
+    agent = trainer_of(job)
     agent.begin()
     return agent
 
@@ -456,7 +456,7 @@ def create(job: dict[str, Any]) -> Trainer:
 create.anneals = True  # type: ignore[attr-defined]
 
 
-def made(job: dict[str, Any]) -> Trainer:
+def trainer_of(job: dict[str, Any]) -> Trainer:
     """Return the agent for a job; its warm-up is still to be done (`begin`)."""
     hidden_layers(job["workload"], ACTIVATIONS, SYSTEM)  # raises before anything is created
     name = job["workload"]["algorithm"]["name"]

@@ -71,7 +71,7 @@ def take_step(adam: Adam, loss: torch.Tensor, norm: float | None = None) -> None
 
 def create(job: dict[str, Any]) -> worker.Trainer:
     """Return the agent for a job, with its gradient steps compiled and its warm-up done."""
-    agent = worker.made(job)
+    agent = worker.trainer_of(job)
     for name in agent.learner.steps:
         setattr(agent.learner, name, torch.compile(getattr(agent.learner, name), dynamic=False))
     agent.notes["compiled"] = ", ".join(agent.learner.steps)

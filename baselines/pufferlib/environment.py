@@ -20,15 +20,15 @@ class CartPoles:
     """
 
     def __init__(self, count):
-        self._made = Cartpole(num_envs=count, report_interval=1024, seed=0)
-        self._made.reset(seed=0)
+        self._cartpoles = Cartpole(num_envs=count, report_interval=1024, seed=0)
+        self._cartpoles.reset(seed=0)
         self._count = count
 
     def draw(self, rng):
         return rng.integers(0, 2, self._count).astype(np.int32)
 
     def step(self, actions):
-        observations, rewards, *_ = self._made.step(actions)
+        observations, rewards, *_ = self._cartpoles.step(actions)
         return observations, rewards
 
 

@@ -67,11 +67,11 @@ def prepare(tree: Path) -> None:
     for binding in (tree / "pufferlib" / "ocean").rglob("binding.c"):
         if binding.parent.name != KEPT:
             binding.unlink()
-    for name, found, wanted in CHANGES:
+    for name, original, wanted in CHANGES:
         text = (tree / name).read_text()
-        if found not in text:
-            raise ValueError(f"{name}: found no {found!r}; allowed: the source of {VERSION}")
-        (tree / name).write_text(text.replace(found, wanted))
+        if original not in text:
+            raise ValueError(f"{name}: found no {original!r}; allowed: the source of {VERSION}")
+        (tree / name).write_text(text.replace(original, wanted))
 
 
 def main() -> None:

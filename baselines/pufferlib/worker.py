@@ -130,10 +130,10 @@ class Training(Agent):
             return NativeCartPole(num_envs=actors, report_interval=every, seed=job["seed"])
 
         def create(buf: Any = None, seed: int = 0) -> pufferlib.emulation.GymnasiumPufferEnv:
-            made = KeptReturns(make_environment(environment))
-            if isinstance(made.action_space, gymnasium.spaces.Box):
-                made = gymnasium.wrappers.RescaleAction(made, -1.0, 1.0)
-            return pufferlib.emulation.GymnasiumPufferEnv(env=made, buf=buf, seed=seed)
+            env = KeptReturns(make_environment(environment))
+            if isinstance(env.action_space, gymnasium.spaces.Box):
+                env = gymnasium.wrappers.RescaleAction(env, -1.0, 1.0)
+            return pufferlib.emulation.GymnasiumPufferEnv(env=env, buf=buf, seed=seed)
 
         return pufferlib.vector.make(
             create, num_envs=actors, backend=pufferlib.vector.Serial, seed=job["seed"]

@@ -24,7 +24,7 @@ BATCH_SIZE = 64
 ITERATION_STEPS = 100
 
 
-def made(algorithm: str, capacity: int) -> Algorithm:
+def algorithm_of(algorithm: str, capacity: int) -> Algorithm:
     kind, environment = ALGORITHMS[algorithm]
     settings: dict[str, Any] = {
         "train_batch_size_per_learner": BATCH_SIZE,
@@ -76,7 +76,7 @@ class Training:
             logging_level=logging.ERROR,
         )
         self.environment = ALGORITHMS[algorithm][1]
-        self.algorithm = made(algorithm, capacity)
+        self.algorithm = algorithm_of(algorithm, capacity)
         if ours:
             self.algorithm.local_replay_buffer = PrioritizedEpisodeReplayBuffer(capacity, alpha=0.6)
         self.buffer = self.algorithm.local_replay_buffer

@@ -169,8 +169,8 @@ def rescaled(environment: dict[str, Any]) -> gymnasium.Env:
     Args:
         environment: the workload's `[environment]` table.
     """
-    made = make_environment(environment)
-    return gymnasium.wrappers.RescaleAction(made, -1.0, 1.0)
+    env = make_environment(environment)
+    return gymnasium.wrappers.RescaleAction(env, -1.0, 1.0)
 
 
 if __name__ == "__main__":

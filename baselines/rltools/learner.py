@@ -33,15 +33,15 @@ def _common(workload, batch_size):
     if network["kind"] != "mlp" or len(set(hidden)) != 1:
         raise ValueError(f"network {network}: RLtools' loops have hidden layers of one size")
     layers, activation = len(hidden) + 1, network["activation"].upper()
-    made = {"STEP_LIMIT": 2 * SAMPLES, "GAMMA": workload["algorithm"]["gamma"]}
+    settings = {"STEP_LIMIT": 2 * SAMPLES, "GAMMA": workload["algorithm"]["gamma"]}
     for part in ("ACTOR", "CRITIC"):
-        made |= {
+        settings |= {
             f"{part}_HIDDEN_DIM": hidden[0],
             f"{part}_NUM_LAYERS": layers,
             f"{part}_ACTIVATION_FUNCTION": activation,
         }
-    made |= {"OPTIMIZER_BETA_1": 0.9, "OPTIMIZER_BETA_2": 0.999, "OPTIMIZER_EPSILON": 1e-8}
-    return made | {"OPTIMIZER_EPSILON_SQRT": 0.0, "IGNORE_TERMINATION": "false"}
+    settings |= {"OPTIMIZER_BETA_1": 0.9, "OPTIMIZER_BETA_2": 0.999, "OPTIMIZER_EPSILON": 1e-8}
+    return settings | {"OPTIMIZER_EPSILON_SQRT": 0.0, "IGNORE_TERMINATION": "false"}
 
 
 def _off_policy(workload, batch_size):
@@ -179,9 +179,9 @@ class Learner:
             f"-DHIDDEN_SIZE={workload['network']['hidden'][0]}",
             "-DRL_TOOLS_EPISODE_STEP_LIMIT=1000",
         ]
-        made = compiled(FOLDER / "gradient_step.cpp", module, name, settings, flags)
+        extension = compiled(FOLDER / "gradient_step.cpp", module, name, settings, flags)
         samples = 1 if name == "ppo" else SAMPLES  # an iteration of PPO collects its own samples
-        self._trainer = made.Trainer(0, samples)
+        self._trainer = extension.Trainer(0, samples)
 
     def checksum(self):
         """Return the sum of the first layer's weights, which changes when the network learns."""

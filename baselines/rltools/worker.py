@@ -92,9 +92,9 @@ class Training(Agent):
         source = learner.PACKAGE / "interface" / "training" / "training.cpp"
         # Each workload compiles its own module, once.
         kind = zlib.crc32(repr((sorted(settings.items()), flags)).encode())
-        made = learner.compiled(source, f"training_{self.name}_{kind}", self.name, settings, flags)
-        made.set_environment_factory(self._make)
-        self.state = made.State(self.seed)
+        extension = learner.compiled(source, f"training_{self.name}_{kind}", self.name, settings, flags)
+        extension.set_environment_factory(self._make)
+        self.state = extension.State(self.seed)
         for _ in range(settings.get("N_WARMUP_STEPS_CRITIC", 0)):  # RLtools trains from then on
             self.state.step()
         self.warm_up()
@@ -120,19 +120,19 @@ class Training(Agent):
         self.notes["optimizer"] = "the critic's learning rate for all networks"
         self.notes["replay"] = "uniform: RLtools has no prioritised replay"
         first = max(batch_size, -(-training["learning_starts"] // actors))
-        made = dict.fromkeys(("N_WARMUP_STEPS", "N_WARMUP_STEPS_ACTOR", "N_WARMUP_STEPS_CRITIC"), first)
-        made |= {
+        settings = dict.fromkeys(("N_WARMUP_STEPS", "N_WARMUP_STEPS_ACTOR", "N_WARMUP_STEPS_CRITIC"), first)
+        settings |= {
             "N_ENVIRONMENTS": actors,
             "REPLAY_BUFFER_CAP": workload["replay"]["capacity"],
             "STEP_LIMIT": NO_END,
         }
-        made |= {"CRITIC_TRAINING_INTERVAL": self.vector_steps}
+        settings |= {"CRITIC_TRAINING_INTERVAL": self.vector_steps}
         for name in ("ACTOR_TRAINING", "ACTOR_TARGET_UPDATE", "CRITIC_TARGET_UPDATE"):
             delay = algorithm.get("policy_delay", 1)
-            made[f"{name}_INTERVAL"] = self.vector_steps * delay
+            settings[f"{name}_INTERVAL"] = self.vector_steps * delay
         if self.name == "td3":
-            made["EXPLORATION_NOISE"] = algorithm["exploration_noise"]
-        return made
+            settings["EXPLORATION_NOISE"] = algorithm["exploration_noise"]
+        return settings
 
     def _make(self) -> gymnasium.Env:
         environment = gymnasium.wrappers.RescaleAction(make_environment(self.environment), -1.0, 1.0)

@@ -43,9 +43,9 @@ class Training:
         if algorithm == "dqn":
             settings |= {"target_update_interval": 250, "learning_rate": 1e-3, "exploration_fraction": 0.3}
         self.settings = settings
-        self.model = self.made(ours_kind if ours else self.own_kind)
+        self.model = self.model_of(ours_kind if ours else self.own_kind)
 
-    def made(self, kind: type[DQN | DDPG], **changes: Any) -> Any:
+    def model_of(self, kind: type[DQN | DDPG], **changes: Any) -> Any:
         model = kind("MlpPolicy", self.environment, **self.settings | changes)
         model.set_logger(Logger(folder=None, output_formats=[]))  # SB3's own logger leaves a temporary folder
         return model
@@ -90,7 +90,7 @@ class Training:
         """
         plain = {"optimizer_class": torch.optim.SGD, **self.settings["policy_kwargs"]}
         kinds = (self.own_kind, type(self.model))
-        own, ours = (self.made(kind, learning_rate=1e-2, policy_kwargs=plain) for kind in kinds)
+        own, ours = (self.model_of(kind, learning_rate=1e-2, policy_kwargs=plain) for kind in kinds)
         ours.policy.load_state_dict(own.policy.state_dict())
         first = [parameter.detach().clone() for parameter in own.policy.parameters()]
         weights = torch.tensor([2.0] * 32 + [0.0] * 32).reshape(-1, 1)

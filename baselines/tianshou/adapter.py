@@ -27,7 +27,7 @@ ENVIRONMENTS = 4
 SETTINGS = {"buffer_num": ENVIRONMENTS, "alpha": 0.6, "beta": 0.4}
 
 
-def made_dqn(environment: gymnasium.Env) -> DQN:
+def dqn(environment: gymnasium.Env) -> DQN:
     space = environment.observation_space.shape
     net = Net(state_shape=space, action_shape=environment.action_space.n, hidden_sizes=[64, 64])
     policy = DiscreteQLearningPolicy(
@@ -36,7 +36,7 @@ def made_dqn(environment: gymnasium.Env) -> DQN:
     return DQN(policy=policy, optim=AdamOptimizerFactory(lr=1e-3), target_update_freq=250)
 
 
-def made_ddpg(environment: gymnasium.Env) -> DDPG:
+def ddpg(environment: gymnasium.Env) -> DDPG:
     space, actions = environment.observation_space.shape, environment.action_space
     limit = float(actions.high[0])
     actor = ContinuousActorDeterministic(
@@ -53,7 +53,7 @@ def made_ddpg(environment: gymnasium.Env) -> DDPG:
     return DDPG(policy=policy, policy_optim=rate, critic=critic, critic_optim=rate)
 
 
-ALGORITHMS = {"dqn": (made_dqn, "CartPole-v1"), "ddpg": (made_ddpg, "Pendulum-v1")}
+ALGORITHMS = {"dqn": (dqn, "CartPole-v1"), "ddpg": (ddpg, "Pendulum-v1")}
 
 
 class Training:
@@ -67,11 +67,11 @@ class Training:
 
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:
         torch.set_num_threads(1)
-        made, name = ALGORITHMS[algorithm]
+        build, name = ALGORITHMS[algorithm]
         self.environment = name
         torch.manual_seed(3)
         np.random.seed(3)  # noqa: NPY002 (the only source that tianshou knows)
-        self.algorithm = made(gymnasium.make(name))
+        self.algorithm = build(gymnasium.make(name))
         kind = PrioritizedVectorReplayBuffer if ours else data.PrioritizedVectorReplayBuffer
         self.buffer = kind(capacity, **SETTINGS)
         environments = DummyVectorEnv([lambda: gymnasium.make(name) for _ in range(ENVIRONMENTS)])

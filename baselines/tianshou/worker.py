@@ -227,9 +227,9 @@ class Training(Agent):
         )
 
     def _collect(self, vector_steps: int, random: bool = False) -> None:
-        found = self.collector.collect(n_step=vector_steps * self.actors, random=random)
-        self.environment_steps += found.n_collected_steps
-        self.episode_returns += np.asarray(found.returns, float).tolist()
+        collected = self.collector.collect(n_step=vector_steps * self.actors, random=random)
+        self.environment_steps += collected.n_collected_steps
+        self.episode_returns += np.asarray(collected.returns, float).tolist()
 
     def _schedules(self) -> None:
         """Apply the schedules: epsilon by environment steps, beta by gradient steps."""

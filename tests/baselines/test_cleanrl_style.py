@@ -147,7 +147,9 @@ def test_its_replay_holds_what_the_environments_told(plain: ModuleType, name: st
     torch.set_default_dtype(torch.float32)
     tables = workloads.load(name).tables()
     tables["training"] |= {"actors": actors, "learning_starts": 60}
-    trainer = plain.made({"workload": tables, "batch_size": 8, "seed": 0, "threads": 1, "gradient_steps": 1})
+    trainer = plain.trainer_of(
+        {"workload": tables, "batch_size": 8, "seed": 0, "threads": 1, "gradient_steps": 1}
+    )
     told, step = [], trainer.environments.step
 
     def spied(actions: np.ndarray) -> tuple[np.ndarray, ...]:
