@@ -46,14 +46,14 @@ class BackendStatus:
 @cache
 def _modules(package: str) -> dict[str, str]:
     """Return the module name of each backend of a package: the reference backend first, then alphabetically."""
-    found: dict[str, str] = {}
+    modules: dict[str, str] = {}
     for folder in map(Path, import_module(package).__path__):
         for path in (*folder.glob(f"*{_SUFFIX}.py"), *folder.glob(f"*/*{_SUFFIX}.py")):
             name = path.stem.removesuffix(_SUFFIX)
             module = ".".join((package, *path.relative_to(folder).with_suffix("").parts))
-            if found.setdefault(name, module) != module:
-                raise RuntimeError(f"{package}: two backends are called {name}: {found[name]} and {module}")
-    return dict(sorted(found.items(), key=lambda item: (item[0] != "reference", item[0])))
+            if modules.setdefault(name, module) != module:
+                raise RuntimeError(f"{package}: two backends are called {name}: {modules[name]} and {module}")
+    return dict(sorted(modules.items(), key=lambda item: (item[0] != "reference", item[0])))
 
 
 def names(package: str) -> tuple[str, ...]:

@@ -48,8 +48,8 @@ def measured_choice(
         allowed: for each integer of the choice, its possible values. A cached choice with another value is ignored.
     """
     name = f"{kind}/{disk_cache.key(processor(), _extension_key(), *parts)}.json"
-    if found := _read(name, allowed):
-        return found
+    if cached := _read(name, allowed):
+        return cached
     measured = tuple(int(number) for number in measure())
     try:
         (disk_cache.folder() / name).unlink(missing_ok=True)  # what `_read` refused
@@ -69,16 +69,16 @@ def _extension_key() -> str:
 def _read(name: str, allowed: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Return what the cache holds; empty if that is nothing, or not a choice."""
     try:
-        found = json.loads((disk_cache.folder() / name).read_bytes())
+        choice = json.loads((disk_cache.folder() / name).read_bytes())
     except (OSError, RuntimeError, ValueError):  # no file, no home, no JSON
         return ()
-    if not isinstance(found, list) or len(found) != len(allowed):
+    if not isinstance(choice, list) or len(choice) != len(allowed):
         return ()
     if not all(
-        type(number) is int and number in values for number, values in zip(found, allowed, strict=True)
+        type(number) is int and number in values for number, values in zip(choice, allowed, strict=True)
     ):
         return ()
-    return tuple(found)
+    return tuple(choice)
 
 
 def _write(path: Path, text: str) -> None:

@@ -74,7 +74,7 @@ def create(
         raise ValueError("n_step: found True; allowed: False for ppo, which has no replay")
     action_kind = algorithm.action_kinds[0] if action_kind is None else action_kind
     checks.one_of(f"action_kind for {name}", action_kind, algorithm.action_kinds)
-    made = algorithm(
+    instance = algorithm(
         observation_shape=tuple(map(int, observation_shape)),
         action_size=int(action_size),
         network=NetworkDescription.of({} if network is None else network),
@@ -83,5 +83,6 @@ def create(
         action_kind=action_kind,
         n_step=n_step,
     )
-    _ = made.networks  # an observation that the network cannot take must raise here, not at the first step
-    return made
+    # An observation that the network cannot take must raise here, not at the first step.
+    _ = instance.networks
+    return instance

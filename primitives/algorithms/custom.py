@@ -205,11 +205,11 @@ def _overwrite(state: Any, new: Any, outputs: Mapping[str, Tensor]) -> dict[str,
     old, leaves = tree.flatten(state), tree.flatten(new)
     overwritten = {leaf.untyped_storage().data_ptr() for leaf in old.values()}
 
-    def kept(leaf: Tensor) -> Tensor:
+    def unshared(leaf: Tensor) -> Tensor:
         return leaf.clone() if leaf.untyped_storage().data_ptr() in overwritten else leaf
 
-    changed = {name: kept(leaf) for name, leaf in leaves.items() if leaf is not old[name]}
-    outputs = {name: kept(output) for name, output in outputs.items()}
+    changed = {name: unshared(leaf) for name, leaf in leaves.items() if leaf is not old[name]}
+    outputs = {name: unshared(output) for name, output in outputs.items()}
     for name, leaf in changed.items():
         old[name].copy_(leaf)
     return outputs

@@ -363,8 +363,8 @@ def prelude() -> str:
 
 def kernel_names(source: str) -> dict[str, bool]:
     """Return the names of a source's kernels in their order, and of each whether it is a `GROUP_KERNEL`."""
-    found = re.findall(r"^(GROUP_)?KERNEL\((\w+)", source, re.MULTILINE)
-    return {name: bool(group) for group, name in found}
+    kernels = re.findall(r"^(GROUP_)?KERNEL\((\w+)", source, re.MULTILINE)
+    return {name: bool(group) for group, name in kernels}
 
 
 def bytes_of(values: NDArray[Any]) -> NDArray[np.uint8]:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from placerl.primitives import disk_cache as kept
+from placerl.primitives import disk_cache
 from placerl.primitives.interrupts import whole_imports
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
@@ -33,7 +33,7 @@ def _vendors_folder() -> str | None:
             (folder / name).write_text(text)
 
     # A temporary folder would stay behind whenever a process is killed.
-    return str(kept.made(f"opencl-{kept.key(*icds, *icds.values())}", make))
+    return str(disk_cache.made(f"opencl-{disk_cache.key(*icds, *icds.values())}", make))
 
 
 @cache
@@ -52,7 +52,7 @@ def load() -> Any:
             folder = _vendors_folder()
         except OSError as error:
             raise ImportError(
-                f"{error}; {kept.CACHE_VARIABLE} may name a folder that can be written"
+                f"{error}; {disk_cache.CACHE_VARIABLE} may name a folder that can be written"
             ) from error
         if folder:
             os.environ["OCL_ICD_VENDORS"] = folder
@@ -68,23 +68,23 @@ def devices() -> tuple[Any, ...]:
     """
     opencl = load()
     try:
-        found = [device for platform in opencl.get_platforms() for device in platform.get_devices()]
+        available = [device for platform in opencl.get_platforms() for device in platform.get_devices()]
     except opencl.LogicError:  # the loader raises this when it knows no platform
         return ()
-    return tuple(sorted(found, key=lambda device: not device.type & opencl.device_type.GPU))
+    return tuple(sorted(available, key=lambda device: not device.type & opencl.device_type.GPU))
 
 
 def unavailable_reason() -> str:
     """Return why OpenCL cannot be used here; empty if it can."""
     try:
-        found = devices()
+        available = devices()
     except ModuleNotFoundError:
         return "pyopencl is not installed: pip install 'placerl[opencl]'"
     except ImportError as error:
         return str(error)
     return (
         ""
-        if found
+        if available
         else "no OpenCL device: install a driver, or the wheels intel-opencl-rt, intel-cmplr-lib-rt"
     )
 
@@ -97,16 +97,16 @@ def choose(device: str | int) -> Any:
     Raises:
         ValueError: there is no such device.
     """
-    found = devices()
+    available = devices()
     if isinstance(device, str) and device.isdecimal():
         device = int(device)
-    if isinstance(device, int) and not isinstance(device, bool) and 0 <= device < len(found):
-        return found[device]
+    if isinstance(device, int) and not isinstance(device, bool) and 0 <= device < len(available):
+        return available[device]
     if isinstance(device, str):
-        for candidate in found:
+        for candidate in available:
             if device.lower() in candidate.name.lower():
                 return candidate
-    names = ", ".join(f"{position}: {candidate.name}" for position, candidate in enumerate(found))
+    names = ", ".join(f"{position}: {candidate.name}" for position, candidate in enumerate(available))
     raise ValueError(f"device: found {device!r}; allowed: {names}")
 
 

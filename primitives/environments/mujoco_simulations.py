@@ -51,13 +51,13 @@ def library_reason(mujoco: Any) -> str:
     Args:
         mujoco: the imported package.
     """
-    found = _library(mujoco)
-    if isinstance(found, str):
-        return found
-    missing = [name for name in FUNCTIONS if not hasattr(found, name)]
+    library = _library(mujoco)
+    if isinstance(library, str):
+        return library
+    missing = [name for name in FUNCTIONS if not hasattr(library, name)]
     if missing:
         return f"MuJoCo {mujoco.__version__} has no {', '.join(missing)} in its shared library"
-    library_version, package_version = int(found.mj_version()), int(mujoco.mj_version())
+    library_version, package_version = int(library.mj_version()), int(mujoco.mj_version())
     if library_version != package_version:
         return f"the shared library is MuJoCo {library_version}, the package 'mujoco' was built for {package_version}"
     return ""
@@ -129,10 +129,10 @@ def make(id: str, count: int, autoreset: native.Autoreset, episode_steps: int) -
         body_mass=model.body_mass.tolist(),
         total_mass=float(model.body_mass.sum()),
     )
-    made = native.make_mujoco(id, autoreset, episode_steps, list(functions()), described, addresses)
+    env = native.make_mujoco(id, autoreset, episode_steps, list(functions()), described, addresses)
     # C++ has their addresses alone.
-    made.simulated = (model, simulations)
-    return made
+    env.simulated = (model, simulations)
+    return env
 
 
 def _address(data: Any, name: str) -> int:

@@ -201,23 +201,23 @@ class NativeVectorEnv(VectorEnv[npt.NDArray, npt.NDArray, npt.NDArray]):
 
     def _actions(self, actions: npt.ArrayLike) -> npt.NDArray:
         env = self.native
-        found = np.asarray(actions)
+        array = np.asarray(actions)
         shape = (self.num_envs,) if env.action_count else (self.num_envs, env.action_width)
-        if found.shape != shape:
-            raise ValueError(f"actions: found shape {found.shape}; allowed: {shape}")
-        if env.action_count and not np.issubdtype(found.dtype, np.integer):
-            raise TypeError(f"actions: found {found.dtype}; allowed: integers")
-        if not env.action_count and found.dtype.kind not in "fiu":
-            raise TypeError(f"actions: found {found.dtype}; allowed: numbers")
+        if array.shape != shape:
+            raise ValueError(f"actions: found shape {array.shape}; allowed: {shape}")
+        if env.action_count and not np.issubdtype(array.dtype, np.integer):
+            raise TypeError(f"actions: found {array.dtype}; allowed: integers")
+        if not env.action_count and array.dtype.kind not in "fiu":
+            raise TypeError(f"actions: found {array.dtype}; allowed: numbers")
         # Before the conversion: a large unsigned integer would become a negative one.
-        checked = np.ascontiguousarray(found, np.int64 if env.action_count else np.float32)
+        checked = np.ascontiguousarray(array, np.int64 if env.action_count else np.float32)
         if not checked.flags.writeable:  # the extension takes none
             checked = checked.copy()
         invalid = env.first_invalid(checked)
         if invalid >= 0:
             allowed = f"an integer in [0, {env.action_count})" if env.action_count else "a number"
             place = f"[{invalid // env.action_width}]"
-            raise ValueError(f"actions{place}: found {found.flat[invalid]}; allowed: {allowed}")
+            raise ValueError(f"actions{place}: found {array.flat[invalid]}; allowed: {allowed}")
         return checked
 
     def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:

@@ -183,8 +183,8 @@ class View:
 
     def squeezed(self) -> "View":
         """Return the view without its dimensions of size 1."""
-        kept = [i for i, size in enumerate(self.shape) if size != 1]
-        return self.permute(kept)
+        axes = [i for i, size in enumerate(self.shape) if size != 1]
+        return self.permute(axes)
 
     def broadcast(self, shape: Sequence[int]) -> "View":
         """Expand the view to `shape` by NumPy's rule: repeated dimensions get stride 0.
@@ -392,11 +392,11 @@ def plan(graph: Graph, item_bytes: Mapping[str, int] = ITEM_BYTES) -> Plan:
     for position, node in enumerate(graph.nodes):
         for view in (*node.inputs, *node.outputs):
             last_use[view.buffer] = position
-    kept = {view.buffer for view in graph.outputs.values()}
+    output_buffers = {view.buffer for view in graph.outputs.values()}
     offsets = [0] * len(graph.buffers)
     base = 0
     for i, buffer in enumerate(graph.buffers):
-        if buffer.kind != "temporary" or i in kept:
+        if buffer.kind != "temporary" or i in output_buffers:
             offsets[i] = base
             base += padded_bytes(buffer)
 
@@ -407,7 +407,7 @@ def plan(graph: Graph, item_bytes: Mapping[str, int] = ITEM_BYTES) -> Plan:
         live = [entry for entry in live if entry[2] >= position]
         for view in node.outputs:
             i = view.buffer
-            if graph.buffers[i].kind != "temporary" or i in kept or i in placed:
+            if graph.buffers[i].kind != "temporary" or i in output_buffers or i in placed:
                 continue
             need = padded_bytes(graph.buffers[i])
             start = base

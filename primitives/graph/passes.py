@@ -214,9 +214,9 @@ class _Fusion:
         if any(view.buffer in written and view != written[view.buffer] for view in reads):
             return False
         external = {view for view in reads if view.buffer not in written}
-        kept = [view for view in written.values() if self._is_kept(view.buffer, set(members))]
+        lasting = [view for view in written.values() if self._is_kept(view.buffer, set(members))]
         instructions = sum(len(node.program) for node in nodes)
-        return instructions <= MAXIMUM_INSTRUCTIONS and len(external) + len(kept) <= MAXIMUM_VIEWS
+        return instructions <= MAXIMUM_INSTRUCTIONS and len(external) + len(lasting) <= MAXIMUM_VIEWS
 
     def _is_kept(self, buffer: int, members: set[int]) -> bool:
         """Whether a buffer that the members write is needed elsewhere."""
@@ -290,7 +290,7 @@ class _Fusion:
         register_of: dict[View, int] = {view: i for i, view in enumerate(inputs)}
         dtype_of = [self.buffers[view.buffer].dtype for view in inputs]
         program: list[Instruction] = []
-        made: dict[Instruction, int] = {}
+        computed: dict[Instruction, int] = {}
         outputs: list[View] = []
         results: list[int] = []
         for i in members:
@@ -301,11 +301,11 @@ class _Fusion:
                 if placed.op == "copy" and dtype_of[placed.arguments[0]] == placed.dtype:
                     registers.append(placed.arguments[0])
                     continue
-                if placed not in made:
-                    made[placed] = len(inputs) + len(program)
+                if placed not in computed:
+                    computed[placed] = len(inputs) + len(program)
                     program.append(placed)
                     dtype_of.append(placed.dtype)
-                registers.append(made[placed])
+                registers.append(computed[placed])
             for view, result in zip(node.outputs, node.results, strict=True):
                 register_of[view] = registers[result]
                 if self._is_kept(view.buffer, inside):
@@ -321,15 +321,15 @@ def _compacted(
     """Return the graph with claimed temporaries replaced by their state buffers, without unused temporaries."""
     used = {claims.get(v.buffer, v.buffer) for node in nodes for v in (*node.inputs, *node.outputs)}
     used.update(claims.get(view.buffer, view.buffer) for view in outputs.values())
-    kept = [i for i, b in enumerate(buffers) if b.kind in ("state", "input") or i in used]
-    position = {old: new for new, old in enumerate(kept)}
+    remaining = [i for i, b in enumerate(buffers) if b.kind in ("state", "input") or i in used]
+    position = {old: new for new, old in enumerate(remaining)}
 
     def moved(view: View) -> View:
         return replace(view, buffer=position[claims.get(view.buffer, view.buffer)])
 
     names = {"temporary": 0, "constant": 0}
     final: list[Buffer] = []
-    for i in kept:
+    for i in remaining:
         buffer = buffers[i]
         if buffer.kind in names:
             number = names[buffer.kind]

@@ -123,8 +123,8 @@ def create(
             algorithm, formats, backend=backend, device=device, batch_size=batch_size, seed=seed, **options
         )
     _check_options(backend, module.create, options)
-    made: Learner = module.create(algorithm, device=device, batch_size=batch_size, seed=seed, **options)
-    return made
+    instance: Learner = module.create(algorithm, device=device, batch_size=batch_size, seed=seed, **options)
+    return instance
 
 
 def _check_options(learner: str, make: Callable[..., Any], options: Mapping[str, Any]) -> None:

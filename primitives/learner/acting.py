@@ -60,5 +60,7 @@ def acting_by(algorithm: Algorithm, act: Callable[[Array], Array]) -> Algorithm:
     """Return a copy of an algorithm whose greedy actions the function `act` computes from observations (n, ...)."""
     kind = type(algorithm)
     acting = type(kind.__name__, (kind,), {"act": lambda self, parameters, observation: act(observation)})
-    made: Algorithm = acting(**{entry.name: getattr(algorithm, entry.name) for entry in fields(algorithm)})
-    return made
+    instance: Algorithm = acting(
+        **{entry.name: getattr(algorithm, entry.name) for entry in fields(algorithm)}
+    )
+    return instance

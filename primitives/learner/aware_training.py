@@ -55,10 +55,10 @@ class FixedPointLearner(GraphLearner):
         options = {"threads": threads} if backend == _NATIVE else {}
 
         def compile_graphs(graphs: Mapping[str, Graph]) -> Executable:
-            made: Executable = module.executable(
+            executable: Executable = module.executable(
                 {**graphs, ACT: acting_graph(algorithm)}, precision, device, **options
             )
-            return made
+            return executable
 
         super().__init__(
             algorithm, compile_graphs, backend=backend, device=device, batch_size=batch_size, seed=seed
@@ -169,12 +169,12 @@ def _roles(keys: Iterable[str]) -> set[str]:
 
 def _extremes(key: str, pair: Array) -> tuple[int, int]:
     """Return the smallest and the largest raw value of an operand that a `state_dict` has."""
-    found = np.asarray(pair)
-    if found.shape != (2,) or found.dtype.kind not in "iu" or found[0] > found[1]:
+    extremes = np.asarray(pair)
+    if extremes.shape != (2,) or extremes.dtype.kind not in "iu" or extremes[0] > extremes[1]:
         raise ValueError(
-            f"state[{key!r}]: found {found.tolist()}; allowed: two whole numbers, the smaller first"
+            f"state[{key!r}]: found {extremes.tolist()}; allowed: two whole numbers, the smaller first"
         )
-    return int(found[0]), int(found[1])
+    return int(extremes[0]), int(extremes[1])
 
 
 def backends() -> tuple[str, ...]:

@@ -65,12 +65,12 @@ def published(executable: FixedPointExecutable, leaves: ActingLeaves, version: i
         The acting parameters as stored; for each operand of a product that is or will be quantised, its quantisation
         rule (bits, delta, zero, all 0 until quantisation begins); and the version.
     """
-    found = {f"{_LEAF}{leaf}": executable.raw(leaf) for leaf in leaves.leaves.values()}
+    arrays = {f"{_LEAF}{leaf}": executable.raw(leaf) for leaf in leaves.leaves.values()}
     for key in executable.coded_operands(ACT):
         rule = executable.affine.get(key)
         values = (rule.bits, rule.delta, rule.zero) if rule else (0, 0, 0)
-        found[f"{_RULE}{key}"] = np.array(values, np.float64)
-    return found | {_VERSION: np.array([version], np.int64)}
+        arrays[f"{_RULE}{key}"] = np.array(values, np.float64)
+    return arrays | {_VERSION: np.array([version], np.int64)}
 
 
 class FixedPointPolicy:
@@ -104,7 +104,7 @@ class FixedPointPolicy:
             observation: (n, *observation_shape).
         """
         if self._explorer is None:
-            self._explorer = self._made()
+            self._explorer = self._acting_algorithm()
         if self._version != (version := int(parameters[_VERSION][0])):
             for leaf in self._leaves.leaves.values():
                 self._executable.write_raw(leaf, parameters[f"{_LEAF}{leaf}"])
@@ -126,7 +126,7 @@ class FixedPointPolicy:
         """Raise NotImplementedError: only actions are computed in fixed point."""
         raise NotImplementedError("a fixed-point learner's actors compute actions, not values")
 
-    def _made(self) -> Algorithm:
+    def _acting_algorithm(self) -> Algorithm:
         algorithm, precision, backend = self._made_of
         module = backends_of.load(ROOM, backend)
         self._executable: FixedPointExecutable = module.executable(

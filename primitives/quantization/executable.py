@@ -159,8 +159,8 @@ class FixedPointExecutable(Executable, CapturedRanges):
     def coded_operands(self, variant: str) -> tuple[str, ...]:
         """Return the keys (`Operand.key`) of the operands of a graph's products that `quantise` quantises, sorted."""
         pairs = self._roles[variant].operands.values()
-        found = {one.key for pair in pairs for one in pair if one.bits(self.precision) is not None}
-        return tuple(sorted(found))
+        keys = {one.key for pair in pairs for one in pair if one.bits(self.precision) is not None}
+        return tuple(sorted(keys))
 
     @property
     def operand_keys(self) -> frozenset[str]:

@@ -408,11 +408,11 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         if operations is None or len(operations) != 1:
             return None
         (one,) = operations
-        changed, kept = (one.x, one.bias) if isinstance(one, AddRectify) else (one.g, one.x)
+        changed, other = (one.x, one.bias) if isinstance(one, AddRectify) else (one.g, one.x)
         is_mask_of_sum = isinstance(one, Mask) and one.bias is not None
         if is_mask_of_sum or _address(changed.array) != _address(c.array) or one.y.label != c.label:
             return None
-        return one if kept is not None and _address(kept.array) != _address(c.array) else None
+        return one if other is not None and _address(other.array) != _address(c.array) else None
 
     def _side(
         self, variant: str, view: View, place: Located, operand: Operand, taken: Any = None
@@ -550,13 +550,13 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
             )
             return _Part(native, (target.label,))
         axes, steps = node.attributes["axes"], _steps(array)
-        kept = [i for i in range(array.ndim) if i not in axes]
+        outer = [i for i in range(array.ndim) if i not in axes]
         if sums and fmt in (Plain.BINARY32, Plain.BINARY64) and target.array.size != 1:
             raise _refused(node, "sums of floats to more than one number")
         native = self._native.Reduce(
             ("sum", "max", "min").index(node.attributes["op"]),
-            [array.shape[i] for i in kept],
-            (_address(array), _kind(source), [steps[i] for i in kept]),
+            [array.shape[i] for i in outer],
+            (_address(array), _kind(source), [steps[i] for i in outer]),
             _numbers(target),
             [array.shape[i] for i in axes],
             [steps[i] for i in axes],
@@ -568,11 +568,11 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         if target.storage is not Plain.WHOLE:
             raise _refused(node, f"positions as {target.storage}")
         axis, steps, sizes = node.attributes["axis"], _steps(source.array), source.array.shape
-        kept = [i for i in range(source.array.ndim) if i != axis]
+        outer = [i for i in range(source.array.ndim) if i != axis]
         native = self._native.ArgumentReduce(
             node.attributes["op"] == "max",
-            [sizes[i] for i in kept],
-            (_address(source.array), _kind(source), [steps[i] for i in kept]),
+            [sizes[i] for i in outer],
+            (_address(source.array), _kind(source), [steps[i] for i in outer]),
             sizes[axis],
             steps[axis],
             _numbers(target),
@@ -626,9 +626,9 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         batch, out_height, out_width, channels, *kernel = patches.array.shape
         sizes = [batch, channels, *image.array.shape[2:], out_height, out_width, *kernel]
         sizes += [*node.attributes["stride"], *node.attributes["padding"]]
-        made = self._native.Overlaps if adjoint else self._native.Patches
+        operation = self._native.Overlaps if adjoint else self._native.Patches
         as_stored = _conversion(node, source.storage, target)
-        return _Part(made(sizes, _numbers(source), _numbers(target), as_stored), (target.label,))
+        return _Part(operation(sizes, _numbers(source), _numbers(target), as_stored), (target.label,))
 
 
 def _refused(node: Node, what: str) -> UnsupportedOperationError:

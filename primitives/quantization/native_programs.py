@@ -113,15 +113,15 @@ def in_binary64(node: Node, dtypes: Sequence[str]) -> Node:
         converts = op == "copy" and kind != kinds[instruction.arguments[0]]
         kinds.append(kind)
         if converts and kind == "flag":
-            made = add("ne", *arguments, add("constant", value=0.0), dtype="bool")
+            index = add("ne", *arguments, add("constant", value=0.0), dtype="bool")
         elif converts and kind == "whole" and kinds[instruction.arguments[0]] == "float":
             (x,) = arguments
             negative = add("lt", x, add("constant", value=0.0), dtype="bool")
-            made = add("where", negative, add("ceil", x), add("floor", x))
+            index = add("where", negative, add("ceil", x), add("floor", x))
         else:
             value = None if instruction.value is None else float(instruction.value)
-            made = add(op, *arguments, dtype="bool" if kind == "flag" else "float64", value=value)
-        register.append(made)
+            index = add(op, *arguments, dtype="bool" if kind == "flag" else "float64", value=value)
+        register.append(index)
     return replace(node, program=tuple(program), results=tuple(register[i] for i in node.results))
 
 
@@ -199,9 +199,9 @@ def adam_step(node: Node, inputs: Sequence[Located], outputs: Sequence[Located])
     """
     if len(outputs) not in (3, 4):
         return None
-    found = [_expression(node, len(inputs), result) for result in node.results]
+    expressions = [_expression(node, len(inputs), result) for result in node.results]
     tau, target = 0.0, None
-    match found:
+    match expressions:
         case [
             ("add", ("mul", int(m), float(mean_kept)), ("mul", int(g), float(mean_taken))) as mean,
             (
@@ -274,13 +274,13 @@ def integer_operations(
         None if a result is neither a bias with ReLU (`AddRectify`) nor ReLU's derivative (`Mask`), or if the formats
         or the layouts of its arrays do not allow the operation.
     """
-    found = []
+    operations = []
     for result, y in zip(node.results, outputs, strict=True):
         operation = _integer_operation(node, result, inputs, y)
         if operation is None:
             return None
-        found.append(operation)
-    return found
+        operations.append(operation)
+    return operations
 
 
 def _integer_operation(

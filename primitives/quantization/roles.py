@@ -141,7 +141,7 @@ def _weight_side(graph: Graph, view: View, inner: int, outer: int, step: int) ->
 
 
 def _operands(graph: Graph) -> dict[int, tuple[Operand, Operand]]:
-    found: dict[int, tuple[Operand, Operand]] = {}
+    operands: dict[int, tuple[Operand, Operand]] = {}
     layer_of: dict[int, str] = {}  # layer of each buffer that forward passes read
     unknown = Operand(Role.ACTIVATION, "")
     for position, node in enumerate(graph.nodes):
@@ -161,18 +161,18 @@ def _operands(graph: Graph) -> dict[int, tuple[Operand, Operand]]:
         if role is Role.ACTIVATION:
             layer_of.setdefault(other.buffer, layer)
         pair = (Operand(role, layer), Operand(Role.WEIGHT, layer))
-        found[position] = pair if which else pair[::-1]
+        operands[position] = pair if which else pair[::-1]
     for position, node in enumerate(graph.nodes):
-        if node.kind != "matmul" or position in found:
+        if node.kind != "matmul" or position in operands:
             continue
         layers = [layer_of.get(view.buffer, "") for view in node.inputs]
         if bool(layers[0]) == bool(layers[1]):
-            found[position] = (unknown, unknown)
+            operands[position] = (unknown, unknown)
             continue
         layer = layers[0] or layers[1]
         pair = (Operand(Role.ERROR, layer), Operand(Role.ACTIVATION, layer))
-        found[position] = pair if layers[1] else pair[::-1]
-    return found
+        operands[position] = pair if layers[1] else pair[::-1]
+    return operands
 
 
 def _gradients(graph: Graph, operands: dict[int, tuple[Operand, Operand]]) -> set[int]:
@@ -214,7 +214,7 @@ def _dependencies(node: Node) -> list[tuple[View, list[View]]]:
 
 def _summed_to_scalars(graph: Graph) -> set[int]:
     """Return temporaries that are read only by sums to one number."""
-    kept = {view.buffer for view in graph.outputs.values()}
+    output_buffers = {view.buffer for view in graph.outputs.values()}
     summed: set[int] = set()
     others: set[int] = set()
     for node in graph.nodes:
@@ -224,4 +224,4 @@ def _summed_to_scalars(graph: Graph) -> set[int]:
         if node.kind != "elementwise":
             others.update(view.buffer for view in node.outputs)
     temporary = {i for i, _ in graph.of_kind("temporary")}
-    return (summed & temporary) - others - kept
+    return (summed & temporary) - others - output_buffers

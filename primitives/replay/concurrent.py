@@ -200,12 +200,12 @@ class ConcurrentReplay(Replay):
     ) -> Sample:
         self._check_process()
         beta = checked_beta(self.beta)
-        found = None
+        drawn = None
         if out is None or isinstance(out, Sample):
-            found = self._native.sample(batch_size, rng, stratified, beta, *(out or _NOTHING))
-        if found is None:
-            found = self._sample_checked(batch_size, rng, stratified, beta, out)
-        return Sample(*found) if out is None else out
+            drawn = self._native.sample(batch_size, rng, stratified, beta, *(out or _NOTHING))
+        if drawn is None:
+            drawn = self._sample_checked(batch_size, rng, stratified, beta, out)
+        return Sample(*drawn) if out is None else out
 
     def _sample_checked(
         self, batch_size: int, rng: np.random.Generator, stratified: bool, beta: float, out: Sample | None
@@ -218,10 +218,10 @@ class ConcurrentReplay(Replay):
             self._checked_out(out, size)
             indices, weights = np.asarray(out.indices), np.asarray(out.weights)
             filled = indices.view(np.int64), weights.view(np.float32), _plain(out.batch)
-        found = self._native.sample(size, rng, in_parts, beta, *filled)
-        if found is None:
+        drawn = self._native.sample(size, rng, in_parts, beta, *filled)
+        if drawn is None:
             raise TypeError(f"out: found {out}; allowed: arrays that `allocate` returns")
-        return found
+        return drawn
 
     def gather(
         self, indices: npt.ArrayLike, out: Mapping[str, npt.NDArray] | None = None

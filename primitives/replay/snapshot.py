@@ -139,9 +139,9 @@ class Reader:
         """
         with self._refusing_damage():
             expected = {_METADATA, *(f"{name}.npy" for name in arrays)}
-            found = self._archive.namelist()
-            if sorted(found) != sorted(expected):
-                raise ValueError(f"arrays {sorted(found)} where {sorted(expected)} were expected")
+            names = self._archive.namelist()
+            if sorted(names) != sorted(expected):
+                raise ValueError(f"arrays {sorted(names)} where {sorted(expected)} were expected")
             for name, array in arrays.items():
                 self._open(name, array).close()
             if damaged := self._archive.testzip():

@@ -132,8 +132,8 @@ class Storage(CopiedWhole):
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: value for name, value in self.__dict__.items() if name != "columns"}
-        return kept | {"held": self.held_columns(self.size)}
+        state = {name: value for name, value in self.__dict__.items() if name != "columns"}
+        return state | {"held": self.held_columns(self.size)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

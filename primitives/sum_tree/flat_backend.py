@@ -26,10 +26,10 @@ def check_device(device: str) -> None:
         import torch
 
     try:
-        found = torch.device(device)
+        parsed = torch.device(device)
     except RuntimeError:
         raise ValueError(f"device: found {device!r}; allowed: cpu, cuda, cuda:<number>") from None
-    if found.type == "cuda" and not torch.cuda.is_available():
+    if parsed.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device: found {device!r}; allowed: cpu, as PyTorch sees no CUDA device")
 
 
@@ -89,11 +89,11 @@ class FlatSumTree(OwnProcessSumTree):
     def _find(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
         sums = self._cumulative()
         values = self._torch.from_numpy(prefix).to(self._device)
-        found: NDArray[np.int64] = self._torch.searchsorted(sums, values, right=True).cpu().numpy()
+        leaves: NDArray[np.int64] = self._torch.searchsorted(sums, values, right=True).cpu().numpy()
         # In training an update precedes every draw, so each draw pays for a cumulative sum. If the sum were
         # kept between draws, no measurement would include it when sampling and updating are timed separately.
         self._sums = None
-        return found
+        return leaves
 
     def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
         torch = self._torch

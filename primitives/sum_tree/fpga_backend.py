@@ -55,11 +55,11 @@ def create(capacity: int, fanout: int, **options: Any) -> SumTree:
         BackendUnavailableError: the contents are in hardware, and the tools that simulate it are missing.
     """
     check_options(PipelineOptions, "fpga", options)
-    made = PipelineOptions(**options)
-    if made.contents not in CONTENTS:
-        raise ValueError(f"contents: found {made.contents!r}; allowed: {', '.join(CONTENTS)}")
-    if made.contents == "software":
-        return TimedSumTree(capacity, fanout, made)
+    settings = PipelineOptions(**options)
+    if settings.contents not in CONTENTS:
+        raise ValueError(f"contents: found {settings.contents!r}; allowed: {', '.join(CONTENTS)}")
+    if settings.contents == "software":
+        return TimedSumTree(capacity, fanout, settings)
     if reason := toolchain.unavailable_reason():
         raise BackendUnavailableError(f"contents: found hardware; allowed: software: {reason}")
-    return FpgaSumTree(capacity, fanout, made)
+    return FpgaSumTree(capacity, fanout, settings)

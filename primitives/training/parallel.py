@@ -131,7 +131,10 @@ class ParallelTraining(OneCaller):
         self._threads = _native.training.Threads(
             replay._native,
             self._actors,
-            [(made._executor, weights) for made, weights in zip(self._executables, acting, strict=True)],
+            [
+                (executable._executor, weights)
+                for executable, weights in zip(self._executables, acting, strict=True)
+            ],
             plans,
             [columns.index(name) for name in COLUMNS],
             _exploration(algorithm),

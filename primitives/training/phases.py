@@ -48,11 +48,11 @@ class PhaseResult(NamedTuple):
     found: Gradients
 
 
-class _Found(Exception):
+class _PhaseEnd(Exception):
     """Ends a phase where its gradients are known."""
 
-    def __init__(self, found: Gradients) -> None:
-        self.found = found
+    def __init__(self, gradients: Gradients) -> None:
+        self.gradients = gradients
 
 
 class _Phased(Updates):
@@ -68,7 +68,7 @@ class _Phased(Updates):
         if self._calls <= len(self._given):
             gradients, value, rest = self._given[self._calls - 1]
             return gradients, value, rest
-        raise _Found(Gradients(*super().gradients(loss, parameters, batch)))
+        raise _PhaseEnd(Gradients(*super().gradients(loss, parameters, batch)))
 
 
 def is_mean(name: str, shape: Sequence[int]) -> bool:
@@ -101,11 +101,11 @@ def phase_graphs(algorithm: Algorithm, batch_size: int, variant: str) -> tuple[G
     """
 
     def step(state: Any, batch: Any, draws: Any, given: Any) -> Any:
-        made = replace(algorithm, updates=_Phased([Gradients(*one) for one in given]))
+        phased = replace(algorithm, updates=_Phased([Gradients(*one) for one in given]))
         try:
-            return made.gradient_step(state, batch, draws, variant)
-        except _Found as end:
-            return PhaseResult(state, end.found)
+            return phased.gradient_step(state, batch, draws, variant)
+        except _PhaseEnd as end:
+            return PhaseResult(state, end.gradients)
 
     generator = torch.Generator().manual_seed(0)
     batch = {

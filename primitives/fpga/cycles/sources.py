@@ -79,13 +79,13 @@ def sources_of(module: str) -> tuple[Path, ...]:
 
 
 def _closure(waiting: list[Path]) -> set[Path]:
-    found: set[Path] = set()
+    closure: set[Path] = set()
     while waiting:
         path = waiting.pop()
-        if path not in found:
-            found.add(path)
+        if path not in closure:
+            closure.add(path)
             waiting += _needed(path)
-    return found
+    return closure
 
 
 @remember
@@ -133,5 +133,5 @@ def _interpreting(path: Path) -> set[Path]:
     results and reads none.
     """
     waiting = map(_file_of, _imported(_tree(path).body, path))
-    found = {path} | _closure([*filter(None, waiting), *sources_of(f"{PACKAGE}.simulation")])
-    return found - set(map(_file_of, (f"{PACKAGE}.cycles.{name}" for name in KEEPERS)))
+    files = {path} | _closure([*filter(None, waiting), *sources_of(f"{PACKAGE}.simulation")])
+    return files - set(map(_file_of, (f"{PACKAGE}.cycles.{name}" for name in KEEPERS)))

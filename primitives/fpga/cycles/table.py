@@ -70,8 +70,8 @@ class CyclesTable:
         keys = {name: asdict(key) for name, key in sorted(self.designs.items())}
         lines = [
             f"[{design.replace(' ', ', ', 1)}, {size}, {json.dumps(result)}]\n"
-            for design, found in sorted(self.results.items())
-            for size, result in sorted(found.items(), key=lambda item: size_order(item[0]))
+            for design, by_size in sorted(self.results.items())
+            for size, result in sorted(by_size.items(), key=lambda item: size_order(item[0]))
         ]
         (folder / CYCLES).write_text("".join(lines))
         (folder / DESIGNS).write_text(json.dumps(keys, indent=1) + "\n")
@@ -82,9 +82,9 @@ class CyclesTable:
 
     def keep(self, designs: Iterable[str]) -> None:
         """Remove all designs but those named."""
-        kept = set(designs)
-        self.designs = {name: key for name, key in self.designs.items() if name in kept}
-        self.results = {name: found for name, found in self.results.items() if name in kept}
+        named = set(designs)
+        self.designs = {name: key for name, key in self.designs.items() if name in named}
+        self.results = {name: by_size for name, by_size in self.results.items() if name in named}
 
     def of(self, design: str, sizes: Iterable[str]) -> list[Any] | None:
         """Return the results of sizes; None if the table lacks one."""
@@ -116,17 +116,17 @@ def size_order(size: str) -> list[tuple[bool, Any]]:
     Args:
         size: the text of a size.
     """
-    found: list[tuple[bool, Any]] = []
+    key: list[tuple[bool, Any]] = []
 
     def flatten(value: Any) -> None:
         if isinstance(value, list | dict):
             for one in value.values() if isinstance(value, dict) else value:
                 flatten(one)
         else:
-            found.append((isinstance(value, str), value))
+            key.append((isinstance(value, str), value))
 
     flatten(json.loads(size))
-    return found
+    return key
 
 
 @remember

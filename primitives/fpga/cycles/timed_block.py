@@ -154,9 +154,9 @@ class TimedBlock:
         return self.simulated_once(parameters, sizes)
 
     def _known(self, parameters: Sequence[Any], sizes: Sequence[Any]) -> list[Any]:
-        found = committed().of(self.design(parameters), map(size_text, sizes))
-        assert found is not None
-        return found
+        results = committed().of(self.design(parameters), map(size_text, sizes))
+        assert results is not None
+        return results
 
     def lacking(self, parameters: Sequence[Any], sizes: Sequence[Any]) -> list[str]:
         """Return the texts of the sizes that the table lacks: all if the design has changed or is not in it."""

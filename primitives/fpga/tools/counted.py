@@ -154,10 +154,10 @@ def write(rows: Iterable[Counted]) -> None:
     Args:
         rows: the counted cells of each block.
     """
-    found = {
+    blocks = {
         row.subject.name: {"verilog": row.key, "yosys": row.yosys, **asdict(row.synthesis)} for row in rows
     }
-    FILE.write_text(json.dumps({name: found[name] for name in SUBJECTS if name in found}, indent=1) + "\n")
+    FILE.write_text(json.dumps({name: blocks[name] for name in SUBJECTS if name in blocks}, indent=1) + "\n")
 
 
 def update(names: Sequence[str] = ()) -> None:
@@ -166,14 +166,14 @@ def update(names: Sequence[str] = ()) -> None:
     Args:
         names: only blocks whose names begin with one of these; by default all.
     """
-    kept = dict(committed())
+    rows = dict(committed())
     for name, subject in SUBJECTS.items():
         if names and not name.startswith(tuple(names)):
             continue
-        if name not in kept or not is_current(kept[name]):
+        if name not in rows or not is_current(rows[name]):
             print(f"{name} ...", file=sys.stderr, flush=True)
-            kept[name] = count(subject)
-            write(kept.values())
+            rows[name] = count(subject)
+            write(rows.values())
     committed.cache_clear()
 
 

@@ -128,15 +128,15 @@ def update(names: Sequence[str] = ()) -> None:
     Args:
         names: only blocks whose names begin with one of these; by default all.
     """
-    found = {name: row for name, row in committed().items() if name in SUBJECTS}
+    placed = {name: row for name, row in committed().items() if name in SUBJECTS}
     for name, subject in SUBJECTS.items():
         if names and not name.startswith(tuple(names)):
             continue
         key = resources.verilog_key(verilog.export(subject.make()))
-        if name not in found or found[name].verilog != key:
+        if name not in placed or placed[name].verilog != key:
             print(f"{name} ...", file=sys.stderr, flush=True)
-            found[name] = place(subject.make())
-            rows = {name: asdict(found[name]) for name in SUBJECTS if name in found}
+            placed[name] = place(subject.make())
+            rows = {name: asdict(placed[name]) for name in SUBJECTS if name in placed}
             FILE.write_text(json.dumps(rows, indent=1) + "\n")
 
 

@@ -235,13 +235,13 @@ def _cells_of(name: str, modules: Mapping[str, Mapping[str, int]]) -> Counter[st
     """Return the cells of a module and of all its submodules. (Yosys' total leaves out cells that it has a model
     of.)
     """
-    found: Counter[str] = Counter()
+    cells: Counter[str] = Counter()
     for cell, number in modules[name].items():
         inner = _inner(cell, modules)
         inside = {cell: 1} if not inner else _cells_of(inner, modules)
         for kind, count in inside.items():
-            found[kind] += number * count
-    return found
+            cells[kind] += number * count
+    return cells
 
 
 def _inner(cell: str, modules: Mapping[str, Any]) -> str:
@@ -264,8 +264,8 @@ def _synthesise(path: Path, text: str, script: str) -> None:
         for name, uses in sorted(modules["\\top"].items())
         if (inner := _inner(name, modules))
     }
-    found = Synthesis(dict(sorted(_cells_of("\\top", modules).items())), cpu_s, parts)
-    path.write_text(json.dumps(asdict(found), indent=1) + "\n")
+    synthesis = Synthesis(dict(sorted(_cells_of("\\top", modules).items())), cpu_s, parts)
+    path.write_text(json.dumps(asdict(synthesis), indent=1) + "\n")
 
 
 def _children_s() -> float:

@@ -67,7 +67,7 @@ class Builder:
         self.buffers: list[Buffer] = []
         self.nodes: list[Node] = []
         self.source = ""
-        self._made: dict[Any, tuple[View, ...]] = {}
+        self._output_of: dict[Any, tuple[View, ...]] = {}
 
     def dtype_of(self, value: Value) -> str:
         """Return the dtype of a value (a view of a buffer, or a `Splat`), such as "float32"."""
@@ -100,11 +100,11 @@ class Builder:
         """
         views = tuple(self.materialised(value) for value in inputs)
         key = (kind, views, tuple(shape), dtype, tuple(sorted(attributes.items())))
-        if key not in self._made:
+        if key not in self._output_of:
             output = self.temporary(shape, dtype)
             self.nodes.append(Node(kind, views, (output,), attributes=attributes, source=self.source))
-            self._made[key] = (output,)
-        return self._made[key][0]
+            self._output_of[key] = (output,)
+        return self._output_of[key][0]
 
     def materialised(self, value: Value) -> View:
         """Return a value as a view of a buffer.
@@ -182,9 +182,9 @@ class Builder:
         pairs = [(values[0], values[1])]
         if op in ("mul", "add"):
             pairs.append((values[1], values[0]))
-        for kept, other in pairs:
-            if isinstance(other, Splat) and other.value == neutral and kept.shape == shape:
-                return kept
+        for operand, other in pairs:
+            if isinstance(other, Splat) and other.value == neutral and operand.shape == shape:
+                return operand
         return None
 
     def _elementwise(
@@ -193,10 +193,10 @@ class Builder:
         """Add a node over `shape`, without its dimensions of size 1, in the memory order of its first full
         operand.
         """
-        kept = [i for i, size in enumerate(shape) if size != 1]
-        inner_shape = tuple(shape[i] for i in kept)
-        inputs = [view.broadcast(shape).permute(kept) for view in views]
-        order = list(range(len(kept)))
+        axes = [i for i, size in enumerate(shape) if size != 1]
+        inner_shape = tuple(shape[i] for i in axes)
+        inputs = [view.broadcast(shape).permute(axes) for view in views]
+        order = list(range(len(axes)))
         for view in inputs:
             if 0 not in view.strides:
                 order = sorted(order, key=lambda i, v=view: -v.strides[i])  # type: ignore[misc]
@@ -204,26 +204,26 @@ class Builder:
         inputs = [view.permute(order) for view in inputs]
         ordered_shape = tuple(inner_shape[i] for i in order)
         key = (program, tuple(inputs), ordered_shape)
-        if key not in self._made:
+        if key not in self._output_of:
             output = self.temporary(ordered_shape, dtype)
             result = len(inputs) + len(program) - 1
             self.nodes.append(
                 Node("elementwise", tuple(inputs), (output,), program, (result,), source=self.source)
             )
-            self._made[key] = (output,)
-        output = self._made[key][0]
+            self._output_of[key] = (output,)
+        output = self._output_of[key][0]
         inverse = [order.index(i) for i in range(len(order))]
         plain = output.permute(inverse)
         strides = [1] * len(shape)
-        for position, axis in enumerate(kept):
+        for position, axis in enumerate(axes):
             strides[axis] = plain.strides[position]
         return View(plain.buffer, tuple(shape), tuple(strides), plain.offset)
 
     def copied_into(self, value: Value, target: View) -> None:
         """Add a node that copies the value into `target`, a view of a buffer that nothing reads yet."""
-        kept = [i for i, size in enumerate(target.shape) if size != 1]
-        destination, dtype = target.permute(kept), self.dtype_of(target)
-        inputs = () if isinstance(value, Splat) else (value.permute(kept),)
+        axes = [i for i, size in enumerate(target.shape) if size != 1]
+        destination, dtype = target.permute(axes), self.dtype_of(target)
+        inputs = () if isinstance(value, Splat) else (value.permute(axes),)
         program = (
             Instruction("constant", (), dtype, value.value)
             if isinstance(value, Splat)
@@ -266,14 +266,14 @@ class Builder:
         shape = list(values[0].shape)
         shape[axis] = sum(value.shape[axis] for value in values)
         key = ("concatenate", tuple(values), axis)
-        if key not in self._made:
+        if key not in self._output_of:
             whole = self.temporary(shape, self.dtype_of(values[0]))
             start = 0
             for value in values:
                 self.copied_into(value, whole.sliced(axis, start, start + value.shape[axis]))
                 start += value.shape[axis]
-            self._made[key] = (whole,)
-        return self._made[key][0]
+            self._output_of[key] = (whole,)
+        return self._output_of[key][0]
 
     def reduce(self, op: str, value: Value, axes: Iterable[int], keepdim: bool, dtype: str) -> Value:
         """Return the sum, maximum or minimum of a value over some dimensions.
@@ -295,9 +295,9 @@ class Builder:
         real_axes = [i for i in axes if value.shape[i] != 1]
         if not real_axes:
             return self.reshape(value, shape)
-        kept = [i for i, size in enumerate(value.shape) if size != 1]
-        squeezed = value.permute(kept)
-        positions = tuple(kept.index(i) for i in real_axes)
+        kept_axes = [i for i, size in enumerate(value.shape) if size != 1]
+        squeezed = value.permute(kept_axes)
+        positions = tuple(kept_axes.index(i) for i in real_axes)
         inner = tuple(size for i, size in enumerate(squeezed.shape) if i not in positions)
         return self.reshape(self.emit("reduce", [squeezed], inner, dtype, op=op, axes=positions), shape)
 

@@ -84,8 +84,8 @@ def _argument_rule(op: str) -> Rule:
             x, axis = b.reshape(x, (x.size,)), 0
         axis %= len(x.shape)
         shape = x.shape[:axis] + x.shape[axis + 1 :]
-        found = b.emit("argreduce", [x], shape, "int64", op=op, axis=axis)
-        return b.reshape(found, (*shape[:axis], *([1] * keepdim), *shape[axis:]))
+        positions = b.emit("argreduce", [x], shape, "int64", op=op, axis=axis)
+        return b.reshape(positions, (*shape[:axis], *([1] * keepdim), *shape[axis:]))
 
     return rule
 

@@ -96,10 +96,10 @@ class DeviceExecutable(OwnProcess, Executable):
     def overflowed(self) -> bool:
         """Return whether one of Adam's second moments has become NaN or infinite since the last call."""
         self._check_process()
-        found = bool(self._download(0, (), source.OVERFLOWED.name))
-        if found:
+        overflowed = bool(self._download(0, (), source.OVERFLOWED.name))
+        if overflowed:
             self._stream.clear(self._arena, source.OVERFLOWED.itemsize)
-        return found
+        return overflowed
 
     def write_state(self, name: str, value: Array) -> None:
         """Set one array (leaf) of the learner's state.

@@ -239,23 +239,23 @@ ITEMS {{
 def _reduce(node: Node, buffers: list[Buffer]) -> list[Launch]:
     x, y = node.inputs[0], node.outputs[0]
     axes = node.attributes["axes"]
-    kept = [i for i in range(len(x.shape)) if i not in axes]
+    outer = [i for i in range(len(x.shape)) if i not in axes]
     over = [x.shape[i] for i in axes]
     kind = TYPES[buffers[0].dtype]
     start = {"sum": "0", "max": "-INFINITY", "min": "INFINITY"}[node.attributes["op"]]
     combine = {"sum": "{0} + {1}", "max": "LARGER({0}, {1})", "min": "SMALLER({0}, {1})"}[
         node.attributes["op"]
     ]
-    at = _offset([x.strides[i] for i in kept])
+    at = _offset([x.strides[i] for i in outer])
     value = f"x[{at} + {_offset([x.strides[i] for i in axes], 'd')}]"
     body = _pointer(0, buffers[0], "x") + _pointer(1, buffers[1], "y")
     if prod(over) < 8 * WORK_GROUP:
-        body += _coordinates([x.shape[i] for i in kept], "item")
+        body += _coordinates([x.shape[i] for i in outer], "item")
         body += f"{kind} total = {start};\nfor (LONG n = 0; n < {prod(over)}; ++n) {{\n"
         body += _coordinates(over, "n", "d") + f"total = {combine.format('total', value)};\n}}\n"
         body += f"y[{_offset(y.strides)}] = total;"
         return [_launch(body, (x, y), prod(y.shape))]
-    body += _coordinates([x.shape[i] for i in kept], "GROUP")
+    body += _coordinates([x.shape[i] for i in outer], "GROUP")
     body += f"""
 LOCAL {kind} part[{WORK_GROUP}];
 ITEMS {{
@@ -279,7 +279,7 @@ ITEMS {{
 
 def _argreduce(node: Node, buffers: list[Buffer]) -> list[Launch]:
     x, y, axis = node.inputs[0], node.outputs[0], node.attributes["axis"]
-    kept = [i for i in range(len(x.shape)) if i != axis]
+    outer = [i for i in range(len(x.shape)) if i != axis]
     better = ">" if node.attributes["op"] == "max" else "<"
     kind = TYPES[buffers[0].dtype]
     body = (
@@ -287,7 +287,7 @@ def _argreduce(node: Node, buffers: list[Buffer]) -> list[Launch]:
         + _pointer(1, buffers[1], "y")
         + _coordinates(y.shape, "item")
         + f"""
-const LONG from = {_offset([x.strides[i] for i in kept])};
+const LONG from = {_offset([x.strides[i] for i in outer])};
 LONG best = 0;
 for (LONG n = 1; n < {x.shape[axis]}; ++n) {{
     const {kind} value = x[from + n * {x.strides[axis]}], record = x[from + best * {x.strides[axis]}];

@@ -204,11 +204,11 @@ def design_of(algorithm: Algorithm, batch_size: int, device: str) -> str:
     if pipeline.refusal(algorithm):
         return CORE
     try:
-        found = pipeline.best_design(algorithm, batch_size, catalogue.device(device))
+        design = pipeline.best_design(algorithm, batch_size, catalogue.device(device))
     except ValueError:  # it does not fit the device
         return CORE
     graph = step_graph(algorithm, batch_size, algorithm.variants[0])
-    return PIPELINE if found.formula_cycles < core_formula_cycles(graph) else CORE
+    return PIPELINE if design.formula_cycles < core_formula_cycles(graph) else CORE
 
 
 def core_formula_cycles(graph: Graph, side: int = DEFAULT_SIDE) -> int:

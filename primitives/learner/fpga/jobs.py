@@ -129,11 +129,11 @@ def _reduction(node: Node) -> Job:
         axes, operation = (node.attributes["axis"] % len(shape),), f"arg{operation}"
     else:
         axes = tuple(axis % len(shape) for axis in node.attributes["axes"])
-    kept = [axis for axis in range(len(shape)) if axis not in axes]
-    groups, size = prod(shape[axis] for axis in kept), prod(shape[axis] for axis in axes)
+    outer = [axis for axis in range(len(shape)) if axis not in axes]
+    groups, size = prod(shape[axis] for axis in outer), prod(shape[axis] for axis in axes)
 
     def execute(inputs: list[Array]) -> tuple[list[Array], int]:
-        values = inputs[0].transpose(*kept, *axes).reshape(groups, size)
+        values = inputs[0].transpose(*outer, *axes).reshape(groups, size)
         finite = np.isfinite(values)
         not_finite = int(values.size - np.count_nonzero(finite))
         if not_finite:

@@ -279,28 +279,28 @@ def best_design(
     sizes = {name: _sizes(network) for name, network in algorithm.networks.items()}
     double = bool(getattr(algorithm.hyperparameters, "double", False))
     limit = available(device) if limit is None else limit
-    found = designs(sizes, batch_size, limit, double=double)
+    possible = designs(sizes, batch_size, limit, double=double)
     if pipelines is not None:
         if pipelines not in (counts := pipeline_counts(batch_size)):
             listed = ", ".join(map(str, counts))
             raise ValueError(
                 f"pipelines: found {pipelines}; allowed: {listed}, which divide a batch of {batch_size}"
             )
-        fitting = sorted(design.pipelines for design in found)
-        found = [design for design in found if design.pipelines == pipelines]
-        if not found and fitting:
+        fitting = sorted(design.pipelines for design in possible)
+        possible = [design for design in possible if design.pipelines == pipelines]
+        if not possible and fitting:
             lacking = smallest_design(sizes, batch_size, pipelines, double=double).resources.lacking(limit)
             raise ValueError(
                 f"pipelines: found {pipelines}; allowed: {', '.join(map(str, fitting))} on the {device.name}: with "
                 f"one multiplier a layer, {pipelines} would need {lacking}"
             )
-    if not found:
+    if not possible:
         lacking = smallest_design(sizes, batch_size, 1, double=double).resources.lacking(limit)
         raise ValueError(
             f"device: found {device.name}; allowed: one with more resources for {algorithm.name}: with one "
             f"multiplier a layer, a pipeline would need {lacking}"
         )
-    return found[0]
+    return possible[0]
 
 
 def smallest_design(

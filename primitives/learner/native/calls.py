@@ -159,9 +159,9 @@ class NativeCalls(GraphLearner):
         _, *draws = (buffer.name.removeprefix("draws/") for _, buffer in graph.of_kind("input"))
         action = graph.outputs["action"]
         dtype = np.dtype(graph.buffers[action.buffer].dtype)
-        made = _Acting([executable._programs[name]] * number, draws, (number, *action.shape[1:]), dtype)
-        self._acting_calls[name, number] = made
-        return made
+        acting = _Acting([executable._programs[name]] * number, draws, (number, *action.shape[1:]), dtype)
+        self._acting_calls[name, number] = acting
+        return acting
 
     def _acted(self, name: str, observation: Array, draws: Mapping[str, Array]) -> Array:
         number = len(observation)

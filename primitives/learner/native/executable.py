@@ -293,10 +293,11 @@ class _Lowering:
     def _reduce(self, executor: Any, program: int, node: Node) -> None:
         x, y = node.inputs[0], node.outputs[0]
         axes = node.attributes["axes"]
-        kept = sorted((i for i in range(len(x.shape)) if i not in axes), key=lambda i: -x.strides[i])
+        outer = sorted((i for i in range(len(x.shape)) if i not in axes), key=lambda i: -x.strides[i])
         position = {axis: k for k, axis in enumerate(i for i in range(len(x.shape)) if i not in axes)}
         shape, (x_strides, y_strides) = merged_dimensions(
-            [x.shape[i] for i in kept], [[x.strides[i] for i in kept], [y.strides[position[i]] for i in kept]]
+            [x.shape[i] for i in outer],
+            [[x.strides[i] for i in outer], [y.strides[position[i]] for i in outer]],
         )
         over = sorted(axes, key=lambda i: -x.strides[i])
         over_shape, (over_strides,) = merged_dimensions(

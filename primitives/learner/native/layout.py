@@ -156,11 +156,11 @@ def with_epilogues(graph: Graph) -> Graph:
     for i, node in enumerate(nodes):
         for buffer in {view.buffer for view in node.inputs}:
             readers[buffer].append(i)
-    kept = {view.buffer for view in graph.outputs.values()}
+    output_buffers = {view.buffer for view in graph.outputs.values()}
     gone: set[int] = set()
     for i, node in enumerate(nodes):
         target = node.outputs[0].buffer
-        if node.kind != "matmul" or len(node.outputs[0].shape) != 2 or target in kept:
+        if node.kind != "matmul" or len(node.outputs[0].shape) != 2 or target in output_buffers:
             continue
         if graph.buffers[target].kind != "temporary" or len(readers[target]) != 1:
             continue

@@ -85,15 +85,15 @@ class NativeLearner(NativeCalls):
         self._acting_refusal = ""
 
         def compiled(graphs: Mapping[str, Graph]) -> NativeExecutable:
-            made = partial(NativeExecutable, simd=simd, threads=threads, products=products)
+            executable = partial(NativeExecutable, simd=simd, threads=threads, products=products)
             for acting in ({_ACT: acting_graph, _EXPLORE: exploring_graph}, {_ACT: acting_graph}):
                 try:
-                    return made(
+                    return executable(
                         {**graphs, **{name: graph_of(algorithm) for name, graph_of in acting.items()}}
                     )
                 except UnsupportedOperationError as error:
                     self._acting_refusal = "" if _EXPLORE in acting else str(error)
-            return made(graphs)
+            return executable(graphs)
 
         super().__init__(
             algorithm,

@@ -44,12 +44,12 @@ class DeviceInputs:
 
         The copy runs on the device's current CUDA stream. The next call overwrites the tensors.
         """
-        found = {name: tensor for name, tensor in self.tensors.items() if name in batch.fields}
+        tensors = {name: tensor for name, tensor in self.tensors.items() if name in batch.fields}
         places = {
             name: Place(self._offsets[name], np.dtype(str(tensor.dtype).removeprefix("torch.")))
-            for name, tensor in found.items()
+            for name, tensor in tensors.items()
         }
         on_cuda = self._device.type == "cuda"
         stream = torch.cuda.current_stream(self._device).cuda_stream if on_cuda else None
         batch.read_into(self._bytes, places, stream)
-        return found
+        return tensors

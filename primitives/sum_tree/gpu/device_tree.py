@@ -179,8 +179,8 @@ class DeviceSumTree(OwnProcessSumTree):
 
     def was_wrong(self) -> bool:
         """Return whether a checked update since the last call was wrong; waits for the tree's usual stream alone."""
-        found = bool(self._stream.download(self._wrong, 2, WRONG)[1])
-        if found:
+        wrong = bool(self._stream.download(self._wrong, 2, WRONG)[1])
+        if wrong:
             self._stream.clear(self._wrong, 2 * WRONG.itemsize)
             self._stream.finish()
-        return found
+        return wrong

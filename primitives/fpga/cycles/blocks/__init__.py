@@ -22,9 +22,9 @@ def every_block() -> dict[str, TimedBlock]:
 def changed_designs() -> list[str]:
     """Return the designs of the table whose code has changed since their cycles were simulated."""
     every = every_block()
-    found = []
+    changed = []
     for design in committed().designs:
         name, parameters = parsed(design)
         if name not in every or not every[name].is_current(parameters):
-            found.append(design)
-    return found
+            changed.append(design)
+    return changed
