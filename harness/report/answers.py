@@ -159,7 +159,7 @@ class OverSb3:
 def fastest_mappings(content: Content) -> list[FastestMapping]:
     """Return the fastest mapping of each workload and batch size at which several were run on measured devices."""
     maps = [heat_map for heat_map in heat_maps(content.predictions) if heat_map.devices == HERE]
-    return [_fastest(found, size) for found in maps for size in found.batch_sizes]
+    return [_fastest(heat_map, size) for heat_map in maps for size in heat_map.batch_sizes]
 
 
 def _fastest(heat_map: HeatMap, size: int) -> FastestMapping:

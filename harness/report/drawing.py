@@ -93,7 +93,7 @@ def _compact(text: str) -> str:
     text = re.sub(r' (d|x|y|width|height|transform)="([^"]*)"', _with_short_numbers, text)
     text = re.sub(r' transform="rotate\(-?0 [^"]*"', "", text)
     used = set(re.findall(r'(?:href="|url\()#([^")]+)', text))
-    text = re.sub(r' id="([^"]+)"', lambda found: found[0] if found[1] in used else "", text)
+    text = re.sub(r' id="([^"]+)"', lambda match: match[0] if match[1] in used else "", text)
     text = re.sub(r">\s+<", "><", text)
     return re.sub(r"<g([^>]*)>((?:<use [^>]*/>)+)</g>", _with_looks_of_the_group, text)
 

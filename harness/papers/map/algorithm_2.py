@@ -167,17 +167,17 @@ def cases(devices: tuple[str, ...], capacity: int) -> dict[Side, Case[SumTree]]:
     """
 
     @cache
-    def made(name: str) -> Device:
+    def opened(name: str) -> Device:
         return device(name)
 
     @cache
     def tree(name: str, fanout: int, form: str) -> SumTree:
         filled = priorities(np.random.default_rng(0), capacity)
         if form == LEVELS:
-            whole: SumTree = DeviceSumTree(capacity, fanout, np.float32, made(name))
+            whole: SumTree = DeviceSumTree(capacity, fanout, np.float32, opened(name))
             whole.update(np.arange(capacity), filled)
             return whole
-        patched = PrintedSumTree(capacity, fanout, made(name), FORMS[form])
+        patched = PrintedSumTree(capacity, fanout, opened(name), FORMS[form])
         patched.fill(filled)
         return patched
 

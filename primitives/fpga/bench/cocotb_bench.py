@@ -100,7 +100,7 @@ async def rise_and_fall(clock: Any) -> None:
 
 def values(text: str) -> list[int]:
     """Return the value of a port in each cycle, from its compact text."""
-    found: list[int] = []
+    numbers: list[int] = []
     for word in text.split():
-        found.append(found[-1] if word == "." else int(word, 16))
-    return found
+        numbers.append(numbers[-1] if word == "." else int(word, 16))
+    return numbers

@@ -188,5 +188,5 @@ def read_back(
     pitch = blocks(columns, side)
     row, column = np.divmod(np.arange(rows * pitch), pitch)
     reads = {"block": base + row // side * pitch + column, "row": row % side}
-    found = model.run({ports[0]: reads}, {ports[1]: len(row)}).outputs[ports[1]]
-    return found.reshape(rows, pitch * side, core.lanes)[:, :columns]
+    words = model.run({ports[0]: reads}, {ports[1]: len(row)}).outputs[ports[1]]
+    return words.reshape(rows, pitch * side, core.lanes)[:, :columns]

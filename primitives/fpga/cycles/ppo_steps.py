@@ -60,6 +60,6 @@ class DesignSteps:
         )
 
     def _process(self, program: NetworkProgram, batch: int, process: str, dataflow: str) -> int:
-        made = replace(program, batch=batch, dataflows=(dataflow,) * 3)
-        steps = [step for step in (*made.forward, *made.training(0)) if step.process == process]
-        return run_cycles(steps, made, self.activation)
+        sized = replace(program, batch=batch, dataflows=(dataflow,) * 3)
+        steps = [step for step in (*sized.forward, *sized.training(0)) if step.process == process]
+        return run_cycles(steps, sized, self.activation)

@@ -102,7 +102,7 @@ class TimedBlock:
     ) -> None:
         self.name, self.example = name, example
         self._module, self._build, self._simulate = module, build, simulate
-        self._found: dict[tuple[str, str], Any] = {}
+        self._recorded: dict[tuple[str, str], Any] = {}
         self._libraries: dict[str, Any] = {}
         self._said: set[str] = set()
 
@@ -223,16 +223,16 @@ class TimedBlock:
         if new:
             for text, result in zip(new, self.simulated(parameters, list(new.values())), strict=True):
                 path = disk_cache.made(self._file(parameters, text), partial(_write, result=result))
-                self._found[self.design(parameters), text] = json.loads(path.read_text())
-        return [self._found[self.design(parameters), text] for text in texts]
+                self._recorded[self.design(parameters), text] = json.loads(path.read_text())
+        return [self._recorded[self.design(parameters), text] for text in texts]
 
     def _is_kept(self, parameters: Sequence[Any], text: str) -> bool:
         key = self.design(parameters), text
-        if key not in self._found:
+        if key not in self._recorded:
             path = disk_cache.folder() / self._file(parameters, text)
             if not path.exists():
                 return False
-            self._found[key] = json.loads(path.read_text())
+            self._recorded[key] = json.loads(path.read_text())
         return True
 
     def _file(self, parameters: Sequence[Any], text: str) -> str:

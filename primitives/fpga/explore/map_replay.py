@@ -84,10 +84,10 @@ def replay_design(
         return total
 
     def bank_levels(banks: int) -> int:
-        found = 1
-        while banks * fanout**found < capacity:
-            found += 1
-        return found
+        count = 1
+        while banks * fanout**count < capacity:
+            count += 1
+        return count
 
     def luts(banks: int) -> int:
         crossbar = CROSSBAR_LUTS * banks**2 if banks > 1 else 0

@@ -124,8 +124,8 @@ class WeightReader(wiring.Component):
         with m.Switch(place.layer):
             for number, layer in enumerate(self.layers):
                 with m.Case(number):
-                    found = getattr(self, f"read_{number}")
-                    number_of_lane = Array(found[min(lane, layer.lanes - 1)] for lane in lanes)
+                    port = getattr(self, f"read_{number}")
+                    number_of_lane = Array(port[min(lane, layer.lanes - 1)] for lane in lanes)
                     m.d.comb += self.words.payload.data.eq(number_of_lane[place.lane])
         with m.FSM():
             with m.State("IDLE"), m.If(self.start):
