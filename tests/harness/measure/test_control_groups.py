@@ -70,6 +70,15 @@ def test_without_control_groups_there_are_none(tmp_path: Path) -> None:
     assert found(tmp_path) == [], "not mounted"
 
 
+def test_a_mount_needs_its_place_and_its_source_but_no_options_of_its_own(tmp_path: Path) -> None:
+    short = "30 20 0:26 / /sys/fs/cgroup - cgroup2 cgroup2 rw"
+    trees.proc(tmp_path, "0::/", short)
+    assert found(tmp_path) == [(V2, CGROUP)]
+    for cut in ("30 20 0:26 / - cgroup2 cgroup2 rw", "30 20 0:26 / /sys/fs/cgroup - cgroup2 cgroup2"):
+        trees.proc(tmp_path, "0::/", cut)
+        assert found(tmp_path) == []
+
+
 @given(st.text(max_size=60), st.text(max_size=90))
 def test_text_that_no_kernel_writes_raises_nothing_and_stays_at_the_mounts(
     tmp_path_factory: pytest.TempPathFactory, cgroup: str, mountinfo: str

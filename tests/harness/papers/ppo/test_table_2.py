@@ -16,6 +16,8 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.measure import statistics
 from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.number import Number
+from placerl.harness.papers.ppo import table_2
 from placerl.harness.papers.ppo.table_2 import MeasuredIteration, of_samples
 from placerl.harness.papers.ppo.table_2_iterations import (
     BENCHMARKS,
@@ -148,6 +150,22 @@ def test_an_iteration_that_table_2_lacks_is_below_none_of_its_gains(tmp_path: Pa
     iteration = PpoIteration(3, 100, 50, 2)
     made = rows("Hopper", iteration, 1.0, 2.0, 2.0)
     assert finding("PPO-T2-CPU", tmp_path, made).outcome is Outcome.NO_VERDICT
+
+
+@pytest.mark.parametrize(
+    ("high", "below"),
+    [(1.39, False), (1.38, True), (None, False)],  # at the end of its interval, if it has one
+)
+def test_a_bound_is_below_the_published_gains_of_its_own_iteration_alone(
+    high: float | None, below: bool
+) -> None:
+    gain = Number("gain", 1.0, "ratio", Provenance.SIMULATED, low=0.5, high=high)
+    published = [
+        (iteration, Number("published", value, "ratio", Provenance.PUBLISHED))
+        for iteration, value in ((SMALL, 1.39), (SMALL, 26.0), (LARGE, 0.5))
+    ]
+    assert table_2._below(gain, SMALL, published) is below
+    assert not table_2._below(gain, PpoIteration(3, 100, 50, 2), published)
 
 
 def test_an_iteration_far_longer_than_its_parts_is_no_baseline(tmp_path: Path) -> None:
