@@ -48,6 +48,12 @@ def test_in_a_container_only_its_own_subtree_is_mounted(tmp_path: Path, named: s
     assert found(tmp_path)[-1] == (V1, f"{CGROUP}/cpu")
 
 
+@pytest.mark.parametrize("named", ["/../outside", "outside", "outside/..", ""])
+def test_a_group_outside_of_the_namespace_is_the_mount_itself(tmp_path: Path, named: str) -> None:
+    trees.proc(tmp_path, f"0::{named}", trees.V2)
+    assert found(tmp_path) == [(V2, CGROUP)]
+
+
 def test_a_second_mount_of_another_subtree_is_not_this_process_s_group(tmp_path: Path) -> None:
     other = trees.v1("cpu", shown="/other").replace("/sys/fs/cgroup/cpu", "/mnt/other")
     trees.proc(tmp_path, "1:cpu:/mine", other, trees.v1("cpu"))

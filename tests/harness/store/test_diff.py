@@ -359,6 +359,14 @@ def test_samples_that_are_not_all_above_0_have_no_ratio_but_their_intervals_may(
     assert (found.low, found.high, found.verdict) == (None, None, "better")
 
 
+@pytest.mark.parametrize("reaching", ["before", "after"])
+def test_an_interval_that_reaches_0_has_no_ratio_but_a_difference(reaching):
+    wide, far = with_interval(1.0, 1.0, unit="1/s"), exactly(90.0, unit="1/s")
+    (found,) = diff(*(([wide], [far]) if reaching == "before" else ([far], [wide])))
+    assert (found.low, found.high) == (None, None)
+    assert found.verdict == ("better" if reaching == "before" else "worse")
+
+
 @pytest.mark.parametrize(("number", "verdict"), [(4, "no verdict"), (5, "better")])
 def test_fewer_than_five_samples_are_no_interval(number, verdict):
     (found,) = diff([with_samples([1.0] * number)], [with_samples([2.0] * 5)])
