@@ -297,8 +297,9 @@ class PlatformsCompared(OfRobots):
             for iteration, item in measured_iterations(frame, benchmark, GPU).items():
                 timed.append(item)
                 ours.append(_rates(benchmark, iteration, item, "CPU and GPU")[0])
-                over_gpu.append(gain_at_most(benchmark, iteration, item, "CPU and GPU"))
-                lower.append(_below(over_gpu[-1], iteration, published))
+                gain = gain_at_most(benchmark, iteration, item, "CPU and GPU")
+                over_gpu.append(gain)
+                lower.append(_below(gain, iteration, published))
         mine = frame[frame["workload"].isin([BENCHMARKS[benchmark] for benchmark in MUJOCO])]
         stand_ins = [gain.ratio for gain in gains(mine, "sb3")]
         explanation = (

@@ -26,7 +26,7 @@ from placerl.harness.papers.ppo.table_2_iterations import (
     TIME,
 )
 from placerl.primitives.fpga.cycles.ppo import PpoIteration
-from tests.harness.papers.rows import PLACED_MHZ, claim_of, frame_of
+from tests.harness.papers.rows import PLACED_MHZ, claim_of, compared, frame_of
 
 SMALL, LARGE = PpoIteration(16, 512, 64, 10), PpoIteration(16, 512, 512, 10)
 CLOCK_MHZ = PLACED_MHZ
@@ -223,6 +223,19 @@ def test_what_a_gpu_is_for_is_not_run_without_one(tmp_path: Path) -> None:
     assert finding("PPO-T2", tmp_path / "d", here, on_gpu).outcome is Outcome.NOT_REPRODUCED
     on_gpu = rows("Hopper", SMALL, 1.0, 0.9, 0.9, "cuda")[:1]
     assert finding("PPO-T2", tmp_path / "c", here, on_gpu).outcome is Outcome.NOT_REPRODUCED
+
+
+def test_stable_baselines3_stands_in_where_it_was_compared(tmp_path: Path) -> None:
+    here = rows("Hopper", SMALL, 1.0, 2.0, 4.0)
+    alone = finding("PPO-T2", tmp_path / "alone", here)
+    assert "was not run beside it" in alone.explanation
+    ours = compared(2.0, "faster", workload="hopper-ppo")
+    other = compared(5.0, "faster", workload="pong-ppo")
+    found = finding("PPO-T2", tmp_path / "compared", here, [ours, other])
+    assert found.explanation.startswith("Stable-Baselines3's PPO stands in for OpenAI Baselines")
+    assert [number.value for number in found.ours[len(alone.ours) :]] == [2.0]
+    without = finding("PPO-T2", tmp_path / "without", [ours])
+    assert (without.outcome, [number.value for number in without.ours]) == (Outcome.NOT_RUN, [2.0])
 
 
 def test_one_bound_that_reaches_a_published_gain_over_the_gpu_leaves_it_open(tmp_path: Path) -> None:
