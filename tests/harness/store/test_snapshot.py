@@ -187,8 +187,11 @@ def test_a_copy_made_in_the_middle_of_a_change_is_whole(tmp_path: Path) -> None:
     assert content(copy) == BUT_THE_LAST
 
 
-def test_a_database_of_something_else_is_refused_and_closed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["another program's", "with another table"])
+def test_what_is_no_store_is_refused_and_closed(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "other.sqlite"
+    if kind == "with another table":
+        stored(path)
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE other (value)")
     with pytest.raises(UserError) as refused:

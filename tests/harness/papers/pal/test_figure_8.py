@@ -156,6 +156,18 @@ def test_a_library_that_is_not_built_is_not_run(monkeypatch: pytest.MonkeyPatch)
     assert details_of(row)["baseline"] == "tianshou, this project with C++ actors and learner, on 1 core"
 
 
+def test_each_cell_compares_on_the_cores_that_its_key_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str, bool]] = []
+    monkeypatch.setattr(figure_8, "measure", lambda *one: asked.append(one[:3]) or [])
+    cells = figure_8.ConvergesFasterThanRllib().cells(TIERS["full"])
+    for cell in cells:
+        cell.measure(None, silent)  # type: ignore[arg-type]
+    words = {False: "one-core", True: "all-cores"}
+    assert [cell.key for cell in cells] == [
+        f"claim/PAL-F8/{name}/{baseline}/{words[all_cores]}" for name, baseline, all_cores in asked
+    ]
+
+
 def test_threads_that_would_share_the_only_core_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {3})
     monkeypatch.setattr(registry, "baseline_python", lambda name: Path("/"))
