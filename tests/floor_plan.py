@@ -123,7 +123,7 @@ class FloorPlan:
                 counts[pair] = counts.get(pair, 0) + 1
         return counts
 
-    def found(self) -> list[str]:
+    def _broken(self) -> list[str]:
         """Return everything that breaks a rule, known or not."""
         return [
             *self._rooms(),
@@ -133,10 +133,10 @@ class FloorPlan:
 
     def violations(self) -> list[str]:
         """Return what breaks a rule and is no exception, and the exceptions that are no longer needed."""
-        found, known = self.found(), self.rules.exceptions
+        broken, known = self._broken(), self.rules.exceptions
         return [
-            *(one for one in found if one not in known),
-            *(f"exception no longer needed, delete it: {one}" for one in known if one not in found),
+            *(one for one in broken if one not in known),
+            *(f"exception no longer needed, delete it: {one}" for one in known if one not in broken),
         ]
 
     def _rooms(self) -> Iterator[str]:

@@ -106,14 +106,14 @@ def together(outcomes: Iterable[Outcome]) -> Outcome:
     it depends on the machine. A refutation is stronger than agreement that follows from a formula alone. Among
     agreeing machines the weakest measured agreement counts.
     """
-    found = set(outcomes)
-    measured = found & set(MEASURED_AGREEMENT)
-    if Outcome.NOT_REPRODUCED in found:
+    distinct = set(outcomes)
+    measured = distinct & set(MEASURED_AGREEMENT)
+    if Outcome.NOT_REPRODUCED in distinct:
         return Outcome.DEPENDS if measured else Outcome.NOT_REPRODUCED
     if measured:
         return Outcome.IN_KIND if Outcome.IN_KIND in measured else Outcome.REPRODUCED
     for outcome in (Outcome.CONSISTENT, Outcome.NO_VERDICT):
-        if outcome in found:
+        if outcome in distinct:
             return outcome
     return Outcome.NOT_RUN
 

@@ -19,13 +19,13 @@ def verdicts(references: Sequence[Reference]) -> list[JointVerdict]:
     return judged(reference.all_rows(references))
 
 
-def counted(found: Sequence[JointVerdict]) -> str:
+def counted(joint: Sequence[JointVerdict]) -> str:
     """Return how many claims have each outcome, as text."""
-    counts = Counter(one.outcome for one in found)
+    counts = Counter(one.outcome for one in joint)
     return ", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome])
 
 
-def page(found: Sequence[JointVerdict], references: Sequence[Reference]) -> str:
+def page(joint: Sequence[JointVerdict], references: Sequence[Reference]) -> str:
     """Return the page in Markdown: the machines, and a line for each claim."""
     letters = _letters([one.run for one in references])
     lines = [
@@ -35,7 +35,7 @@ def page(found: Sequence[JointVerdict], references: Sequence[Reference]) -> str:
         "clock cycles and counts, which are the same everywhere, are judged with the rows of every machine. "
         "[Verdicts](../verdicts.md) says what each word requires.",
         "",
-        f"Of {len(found)} claims: {counted(found)}.",
+        f"Of {len(joint)} claims: {counted(joint)}.",
         "",
         *_machines(references, letters),
     ]
@@ -48,7 +48,7 @@ def page(found: Sequence[JointVerdict], references: Sequence[Reference]) -> str:
             "| claim | statement | verdict | on the machines | what would decide it |",
             "|---|---|---|---|---|",
         ]
-        lines += [_line(one, letters) for one in found if one.claim.paper == key]
+        lines += [_line(one, letters) for one in joint if one.claim.paper == key]
         lines.append("")
     return "\n".join(lines)
 

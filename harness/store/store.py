@@ -85,16 +85,16 @@ def _identity(record: RunRecord) -> tuple[str, ...]:
     return record.key, record.tier, record.revision, record.fingerprint, machine, record.started_at
 
 
-def as_frame(found: Sequence[tuple[RunRecord, str, str, Row]]) -> "pd.DataFrame":
+def as_frame(stored: Sequence[tuple[RunRecord, str, str, Row]]) -> "pd.DataFrame":
     """Return rows as a table, as `Store.frame` describes it.
 
     Args:
-        found: of each row its run, and the name and time of the cell (unit of work) that made it.
+        stored: of each row its run, and the name and time of the cell (unit of work) that made it.
     """
     import pandas as pd  # takes half a second, which writing a measurement need not wait for
 
     heads, rows = [], []
-    for run, cell, finished_at, row in found:
+    for run, cell, finished_at, row in stored:
         shared = [
             str(row.provenance) if name == "provenance" else getattr(row, name) for name in tables.SHARED
         ]
@@ -106,8 +106,8 @@ def as_frame(found: Sequence[tuple[RunRecord, str, str, Row]]) -> "pd.DataFrame"
     frame = pd.DataFrame([(*a, *b) for a, b in zip(heads, rows, strict=True)], columns=shared_columns)
     numbers = {"batch_size": "Int64", "value": "float64", "low": "float64", "high": "float64"}
     own_columns = {name: None for kind in KINDS.values() for name in tables.columns(kind)}
-    own_columns |= {name: None for *_, row in found for name in tables.columns(type(row))}
-    values = [[vars(row).get(name) for name in own_columns] for *_, row in found]
+    own_columns |= {name: None for *_, row in stored for name in tables.columns(type(row))}
+    values = [[vars(row).get(name) for name in own_columns] for *_, row in stored]
     own = pd.DataFrame(values, columns=list(own_columns), dtype=object)
     return pd.concat([frame.astype(numbers), own], axis=1)
 

@@ -43,7 +43,7 @@ def test_step_sizes_fall_to_what_the_algorithm_leaves_of_them(agent):
         assert constant.param_groups[0]["lr"] == rate
 
 
-def made(agent, name, actors):
+def environments_of(agent, name, actors):
     tables = workloads.load(name).tables()
     tables["training"]["actors"] = actors
     returns = []
@@ -51,7 +51,7 @@ def made(agent, name, actors):
 
 
 def test_episodes_end_restart_and_are_summed(agent):
-    environments, returns = made(agent, "cartpole-dqn", 3)
+    environments, returns = environments_of(agent, "cartpole-dqn", 3)
     lengths, taken = [], np.zeros(3, int)
     for _ in range(60):
         before = environments.observations
@@ -69,7 +69,7 @@ def test_episodes_end_restart_and_are_summed(agent):
 
 
 def test_actions_are_scaled_to_the_bounds_of_the_environment(agent):
-    environments, _ = made(agent, "pendulum-sac", 2)
+    environments, _ = environments_of(agent, "pendulum-sac", 2)
     seen = []
     environments.environments = [
         SimpleNamespace(step=lambda action: (seen.append(action), (np.zeros(3), 0.0, False, False, {}))[1])

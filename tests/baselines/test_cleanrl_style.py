@@ -60,7 +60,7 @@ def reference(name: str) -> Algorithm:
     )
 
 
-def made(plain: ModuleType, algorithm: Algorithm) -> object:
+def learner_of(plain: ModuleType, algorithm: Algorithm) -> object:
     """The plain file's learner of the same settings."""
     tables = {
         "algorithm": {**dataclasses.asdict(algorithm.hyperparameters), "name": algorithm.name},
@@ -117,7 +117,7 @@ def test_its_gradient_steps_are_the_references(
     plain: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     algorithm, generator = reference(name), torch.Generator().manual_seed(0)
-    state, learner = algorithm.initialise(generator), made(plain, algorithm)
+    state, learner = algorithm.initialise(generator), learner_of(plain, algorithm)
     first = [value.clone() for _, value in parameters(learner, state)]
     for own, value in parameters(learner, state):
         own.data.copy_(value)

@@ -72,10 +72,10 @@ def test_a_cell_that_kills_the_job_each_time_costs_no_other_cell(tmp_path):
     for _ in range(MAX_CRASHES):
         assert ends(tmp_path, "a", "b=killed", "c") == -signal.SIGKILL
     assert ends(tmp_path, "a", "b=killed", "c") == 0
-    found = rows(tmp_path)
-    assert found["b"].status == "failed"
-    assert f"the process died in it {MAX_CRASHES} times" in found["b"].reason
-    assert found["c"].status == "ok"
+    stored = rows(tmp_path)
+    assert stored["b"].status == "failed"
+    assert f"the process died in it {MAX_CRASHES} times" in stored["b"].reason
+    assert stored["c"].status == "ok"
     assert done(tmp_path) == ["a", "c"]
     assert ends(tmp_path, "a", "b", "c") == 0
     assert rows(tmp_path)["b#2"].status == "ok"
@@ -84,10 +84,10 @@ def test_a_cell_that_kills_the_job_each_time_costs_no_other_cell(tmp_path):
 
 def test_a_cell_that_runs_out_of_memory_is_named_and_the_others_go_on(tmp_path):
     assert ends(tmp_path, "a", "b=memory", "c") == 0
-    found = rows(tmp_path)
-    assert found["b"].status == "failed"
-    assert found["b"].reason.startswith("MemoryError")
-    assert found["a"].status == found["c"].status == "ok"
+    stored = rows(tmp_path)
+    assert stored["b"].status == "failed"
+    assert stored["b"].reason.startswith("MemoryError")
+    assert stored["a"].status == stored["c"].status == "ok"
     assert_clean(tmp_path)
 
 

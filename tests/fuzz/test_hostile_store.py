@@ -86,7 +86,7 @@ ROW = OtherResult(
 )  # fmt: skip
 
 
-def made(path: Path) -> Path:
+def store_at(path: Path) -> Path:
     """A store of ours."""
     with Store.open(path) as store:
         store.begin_run("quick", "r", {"fingerprint": "f"}).finish("a", [ROW])
@@ -102,7 +102,7 @@ def go_on(path: Path, *, read_only: bool = False) -> None:
 
 def test_a_stored_row_without_a_unit_is_given_none(tmp_path: Path) -> None:
     """Not even where the unit of its quantity is declared."""
-    path = made(tmp_path / "placerl.sqlite")
+    path = store_at(tmp_path / "placerl.sqlite")
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE measurement SET unit = '', quantity = 'time_per_call'")
     with Store.open(path, read_only=True) as store, pytest.raises(UserError, match="unit: found ''"):
@@ -111,7 +111,7 @@ def test_a_stored_row_without_a_unit_is_given_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm", "-writer", "-in-hand"])
 def test_no_link_beside_a_store_is_followed(suffix: str, tmp_path: Path) -> None:
-    path = made(tmp_path / "theirs" / "placerl.sqlite")
+    path = store_at(tmp_path / "theirs" / "placerl.sqlite")
     precious, none_yet = tmp_path / "precious", tmp_path / "none-yet"
     precious.write_text("precious")
     for target in (precious, none_yet):
@@ -127,7 +127,7 @@ def test_no_link_beside_a_store_is_followed(suffix: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("noted", ["Infinity", "NaN", '"x"', "[" * 100_000])
 def test_what_a_stranger_noted_as_the_cell_in_hand_stops_nothing(noted: str, tmp_path: Path) -> None:
-    path = made(tmp_path / "placerl.sqlite")
+    path = store_at(tmp_path / "placerl.sqlite")
     path.with_name("placerl.sqlite-in-hand").write_text(f'{{"cell": "b", "deaths": {noted}}}')
     go_on(path)
     with Store.open(path, read_only=True) as store:
@@ -135,14 +135,14 @@ def test_what_a_stranger_noted_as_the_cell_in_hand_stops_nothing(noted: str, tmp
 
 
 def test_a_store_larger_than_any_of_ours_is_refused(tmp_path: Path) -> None:
-    path = made(tmp_path / "store.sqlite")
+    path = store_at(tmp_path / "store.sqlite")
     os.truncate(path, LARGEST_STORE_BYTES + 1)  # takes no room on the disk
     with pytest.raises(UserError, match="allowed: at most"):
         Store.open(path, read_only=True)
 
 
 def test_a_value_larger_than_any_of_ours_is_refused(tmp_path: Path) -> None:
-    path = made(tmp_path / "store.sqlite")
+    path = store_at(tmp_path / "store.sqlite")
     database = sqlite3.connect(path)
     with database:
         database.execute("UPDATE measurement SET notes = ?", ('{"a": "' + "x" * (65 * 2**20) + '"}',))

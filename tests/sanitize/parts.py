@@ -182,13 +182,13 @@ def iterations() -> None:
     settings = PpoHyperparameters(trajectory_length=32, epochs=2)
     algorithm = PPO((4,), 2, NetworkDescription(hidden=(16, 16)), settings, action_kind="discrete")
 
-    def made(seed: int) -> OnPolicyIterations:
+    def iterations_of(seed: int) -> OnPolicyIterations:
         trainee = learner.create(algorithm, backend="native", batch_size=32, seed=seed, threads=2)
         seeds = np.arange(3, dtype=np.uint64)
         sources = Sources(seeds, np.random.default_rng(seed), np.random.default_rng(seed + 1))
         return OnPolicyIterations(trainee, make_native("CartPole-v1", 3, autoreset="same_step"), sources)
 
-    one, other = made(0), made(1)
+    one, other = iterations_of(0), iterations_of(1)
     together(*(partial(each.run, 2) for each in (one, one, other)), refused=BUSY)
     assert one.environment_steps > 0
 

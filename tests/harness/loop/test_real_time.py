@@ -8,8 +8,8 @@ from placerl.harness.loop.real_time import RealTime
 def test_real_time_is_that_of_the_call(clock):
     time = RealTime()
     for total_s in (3, 6):
-        made = time.call(RMM, "sample", clock.work(3), after_s=1e9, input_bytes={HOST: 10**9})
-        assert (made.value, made.ready_s) == ("value", time.now_s())
+        output = time.call(RMM, "sample", clock.work(3), after_s=1e9, input_bytes={HOST: 10**9})
+        assert (output.value, output.ready_s) == ("value", time.now_s())
         assert time.terms_s == {"sample": total_s}
     assert not time.is_simulated(RMM)
     assert time.link_s(HOST, RMM, 100) == 0

@@ -17,8 +17,8 @@ def test_a_transfer_costs_its_latency_and_its_bytes(clock):
     assert time.link_s(HOST, LEARNER, 50) == 3 + 5
     assert time.link_s(RMM, LEARNER, 50) == 5
     assert time.link_s(HOST, LEARNER, 0) == 0, "nothing is sent"
-    made = time.call(LEARNER, "learner", clock.work(0.0, **{LEARNER: 2.0}), input_bytes={HOST: 50})
-    assert made.ready_s == pytest.approx(time.now_s() + 2 + 8)
+    output = time.call(LEARNER, "learner", clock.work(0.0, **{LEARNER: 2.0}), input_bytes={HOST: 50})
+    assert output.ready_s == pytest.approx(time.now_s() + 2 + 8)
 
 
 @pytest.mark.parametrize(
@@ -35,26 +35,26 @@ def test_streamed_inputs_arrive_during_the_work(clock, links_s, work_s, parts, e
     devices = {LEARNER: Device(lambda: clock.told_s[LEARNER], "gpu")}
     time = VirtualTime(devices, {(HOST, LEARNER): 10.0}, streams={LEARNER: parts})
     sent = {HOST: int(10 * links_s)}
-    made = time.call(LEARNER, "learner", clock.work(0.0, **{LEARNER: work_s}), input_bytes=sent)
-    assert made.ready_s == pytest.approx(time.now_s() + expected_s)
+    output = time.call(LEARNER, "learner", clock.work(0.0, **{LEARNER: work_s}), input_bytes=sent)
+    assert output.ready_s == pytest.approx(time.now_s() + expected_s)
     with pytest.raises(ValueError, match="at least 1 part"):
         VirtualTime(devices, streams={LEARNER: 0})
 
 
 def test_on_the_host_a_call_waits_for_its_inputs_and_for_their_links(clock):
     time = virtual(clock, {(LEARNER, HOST): 10.0, (RMM, HOST): 100.0})
-    made = time.call(HOST, "insert", clock.work(2), after_s=1005, input_bytes={LEARNER: 30, RMM: 100})
-    assert made.ready_s == time.now_s() == 1005 + 3 + 1 + 2
+    output = time.call(HOST, "insert", clock.work(2), after_s=1005, input_bytes={LEARNER: 30, RMM: 100})
+    assert output.ready_s == time.now_s() == 1005 + 3 + 1 + 2
     assert time.terms_s["insert"] == 4 + 2
-    made = time.call(HOST, "insert", clock.work(2), after_s=1005)
-    assert made.ready_s == time.now_s() == 1013, "inputs that are there already are not waited for"
+    output = time.call(HOST, "insert", clock.work(2), after_s=1005)
+    assert output.ready_s == time.now_s() == 1013, "inputs that are there already are not waited for"
 
 
 @pytest.mark.parametrize("unit", [HOST, ACTORS])
 def test_what_a_call_waited_for_a_core_is_no_part_of_its_time(clock, unit):
     time = virtual(clock)
-    made = time.call(unit, "work", clock.work(2.0, waited_s=30.0))
-    assert made.ready_s == pytest.approx(1000 + 2)
+    output = time.call(unit, "work", clock.work(2.0, waited_s=30.0))
+    assert output.ready_s == pytest.approx(1000 + 2)
     assert time.terms_s["work"] == pytest.approx(2)
     assert time.now_s() == pytest.approx(1002 if unit == HOST else 1000)
     clock.host_s += 1
@@ -96,8 +96,8 @@ def test_a_device_starts_when_the_call_is_made_its_inputs_are_there_and_it_is_fr
     other = time.call(RMM, "sample", clock.work(rmm=1))
     assert other.ready_s == 1000 + 1
     clock.host_s += 100
-    made = time.call(RMM, "sample", clock.work(rmm=1))
-    assert made.ready_s == 1100 + 1
+    output = time.call(RMM, "sample", clock.work(rmm=1))
+    assert output.ready_s == 1100 + 1
     assert time.terms_s == {"learner": 6 + 4 + 4, "sample": 2}
 
 
@@ -127,8 +127,8 @@ def test_units_of_one_board_share_it(clock):
 
 def test_actors_beside_the_host_take_what_they_take_but_not_from_it(clock):
     time = virtual(clock)
-    made = time.call(ACTORS, "collect", clock.work(7), after_s=1002)
-    assert made.ready_s == 1002 + 7
+    output = time.call(ACTORS, "collect", clock.work(7), after_s=1002)
+    assert output.ready_s == 1002 + 7
     assert time.now_s() == 1000
     assert time.call(ACTORS, "collect", clock.work(7)).ready_s == 1009 + 7
     assert time.terms_s["collect"] == 14
@@ -234,9 +234,9 @@ def test_the_clock_stands_still_while_a_device_is_simulated():
 
     time = VirtualTime({LEARNER: Device(lambda: told[0], "fpga")})
     before_s = time.now_s()
-    made = time.call(LEARNER, "learner", work, after_s=before_s + 5e6)
-    assert made.value == "done"
-    assert made.ready_s == pytest.approx(before_s + 6e6)
+    output = time.call(LEARNER, "learner", work, after_s=before_s + 5e6)
+    assert output.value == "done"
+    assert output.ready_s == pytest.approx(before_s + 6e6)
     assert time.now_s() < before_s + 1e6  # the host has only made the call
     time.drain()
     assert time.now_s() == pytest.approx(before_s + 6e6)

@@ -13,28 +13,28 @@ from tests.harness.measure import trees
 CGROUP = "sys/fs/cgroup"
 
 
-def found(root: Path, controller: str = "cpu") -> list[tuple[str, str]]:
+def folders(root: Path, controller: str = "cpu") -> list[tuple[str, str]]:
     return [(one.version, str(one.folder.relative_to(root))) for one in groups(controller, root)]
 
 
 def test_version_2_gives_every_group_up_to_the_mount(tmp_path: Path) -> None:
     trees.proc(tmp_path, "0::/a/b", trees.V2)
-    assert found(tmp_path) == [(V2, f"{CGROUP}/a/b"), (V2, f"{CGROUP}/a"), (V2, CGROUP)]
-    assert found(tmp_path, "memory") == found(tmp_path), "which has one hierarchy for all"
+    assert folders(tmp_path) == [(V2, f"{CGROUP}/a/b"), (V2, f"{CGROUP}/a"), (V2, CGROUP)]
+    assert folders(tmp_path, "memory") == folders(tmp_path), "which has one hierarchy for all"
 
 
 def test_version_1_has_a_hierarchy_for_each_controller(tmp_path: Path) -> None:
     trees.proc(
         tmp_path, "3:cpu,cpuacct:/one\n2:cpuset:/two\n1:name=systemd:/", trees.v1("cpu", "cpuacct"), trees.v1("cpuset")
     )  # fmt: skip
-    assert found(tmp_path) == [(V1, f"{CGROUP}/cpu,cpuacct/one"), (V1, f"{CGROUP}/cpu,cpuacct")]
-    assert found(tmp_path, "cpuset") == [(V1, f"{CGROUP}/cpuset/two"), (V1, f"{CGROUP}/cpuset")]
-    assert found(tmp_path, "memory") == []
+    assert folders(tmp_path) == [(V1, f"{CGROUP}/cpu,cpuacct/one"), (V1, f"{CGROUP}/cpu,cpuacct")]
+    assert folders(tmp_path, "cpuset") == [(V1, f"{CGROUP}/cpuset/two"), (V1, f"{CGROUP}/cpuset")]
+    assert folders(tmp_path, "memory") == []
 
 
 def test_both_versions_side_by_side(tmp_path: Path) -> None:
     trees.proc(tmp_path, "1:cpu:/one\n0::/s", trees.v1("cpu"), trees.UNIFIED)
-    assert found(tmp_path) == [
+    assert folders(tmp_path) == [
         (V1, f"{CGROUP}/cpu/one"), (V1, f"{CGROUP}/cpu"), (V2, f"{CGROUP}/unified/s"), (V2, f"{CGROUP}/unified"),
     ]  # fmt: skip
 
@@ -44,8 +44,8 @@ def test_both_versions_side_by_side(tmp_path: Path) -> None:
 )
 def test_in_a_container_only_its_own_subtree_is_mounted(tmp_path: Path, named: str, below: str) -> None:
     trees.proc(tmp_path, f"1:cpu:{named}", trees.v1("cpu", shown="/docker/c0"))
-    assert found(tmp_path)[0] == (V1, f"{CGROUP}/cpu{below}")
-    assert found(tmp_path)[-1] == (V1, f"{CGROUP}/cpu")
+    assert folders(tmp_path)[0] == (V1, f"{CGROUP}/cpu{below}")
+    assert folders(tmp_path)[-1] == (V1, f"{CGROUP}/cpu")
 
 
 @pytest.mark.parametrize("named", ["/../outside", "outside", "outside/..", ""])
@@ -57,23 +57,23 @@ def test_a_group_outside_of_the_namespace_is_the_mount_itself(tmp_path: Path, na
 def test_a_second_mount_of_another_subtree_is_not_this_process_s_group(tmp_path: Path) -> None:
     other = trees.v1("cpu", shown="/other").replace("/sys/fs/cgroup/cpu", "/mnt/other")
     trees.proc(tmp_path, "1:cpu:/mine", other, trees.v1("cpu"))
-    assert found(tmp_path) == [(V1, f"{CGROUP}/cpu/mine"), (V1, f"{CGROUP}/cpu")]
+    assert folders(tmp_path) == [(V1, f"{CGROUP}/cpu/mine"), (V1, f"{CGROUP}/cpu")]
 
 
 def test_blanks_in_a_mount_point_are_octal_numbers(tmp_path: Path) -> None:
     trees.proc(tmp_path, "0::/", trees.V2.replace("/sys/fs/cgroup", r"/sys/my\040groups\134x"))
-    assert found(tmp_path) == [(V2, r"sys/my groups\x")]
+    assert folders(tmp_path) == [(V2, r"sys/my groups\x")]
 
 
 def test_a_name_with_a_colon_is_whole(tmp_path: Path) -> None:
     trees.proc(tmp_path, "0::/a:b:c", trees.V2)
-    assert found(tmp_path)[0] == (V2, f"{CGROUP}/a:b:c")
+    assert folders(tmp_path)[0] == (V2, f"{CGROUP}/a:b:c")
 
 
 def test_without_control_groups_there_are_none(tmp_path: Path) -> None:
-    assert found(tmp_path) == []
+    assert folders(tmp_path) == []
     trees.proc(tmp_path, "0::/a")
-    assert found(tmp_path) == [], "not mounted"
+    assert folders(tmp_path) == [], "not mounted"
 
 
 def test_a_mount_needs_its_place_and_its_source_but_no_options_of_its_own(tmp_path: Path) -> None:

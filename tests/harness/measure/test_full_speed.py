@@ -23,49 +23,49 @@ def block(seconds, reading=1.0, interrupted=False, waited_s=0.0, calls=1):
 def test_pieces_are_moved_along_the_slope_that_they_show(slope, seed):
     rng = np.random.default_rng(seed)
     readings = rng.choice([1.0, 1.6, 1.9], 60)
-    found = at_full_speed([block(3e-4 * one**slope, one) for one in readings], FULL_S)
-    assert found.known
-    assert found.slope == pytest.approx(slope, abs=0.01)
-    np.testing.assert_allclose(found.samples.values, 3e-4, rtol=0.01)
-    np.testing.assert_allclose(found.samples.exposure, np.log(readings), atol=1e-9)
-    assert found.samples.slope_error < 0.05
+    full_speed = at_full_speed([block(3e-4 * one**slope, one) for one in readings], FULL_S)
+    assert full_speed.known
+    assert full_speed.slope == pytest.approx(slope, abs=0.01)
+    np.testing.assert_allclose(full_speed.samples.values, 3e-4, rtol=0.01)
+    np.testing.assert_allclose(full_speed.samples.exposure, np.log(readings), atol=1e-9)
+    assert full_speed.samples.slope_error < 0.05
 
 
 def test_at_full_speed_nothing_is_moved():
-    found = at_full_speed([block(seconds) for seconds in (1.0, 2.0, 3.0, 4.0, 5.0)], FULL_S)
-    np.testing.assert_array_equal(found.samples.values, [1, 2, 3, 4, 5])
-    assert found.share == 1
-    assert not found.samples.moved
+    full_speed = at_full_speed([block(seconds) for seconds in (1.0, 2.0, 3.0, 4.0, 5.0)], FULL_S)
+    np.testing.assert_array_equal(full_speed.samples.values, [1, 2, 3, 4, 5])
+    assert full_speed.share == 1
+    assert not full_speed.samples.moved
 
 
 def test_a_case_that_never_saw_two_speeds_has_the_slope_of_others_and_its_interval_says_so():
-    found = at_full_speed([block(1.0, 1.6)] * 10, FULL_S)
-    assert found.slope == pytest.approx(PRIOR)
-    assert found.samples.slope_error == pytest.approx(PRIOR_ERROR, rel=0.01)
-    assert found.share == 0
-    low, high = statistics.interval(found.samples)
+    full_speed = at_full_speed([block(1.0, 1.6)] * 10, FULL_S)
+    assert full_speed.slope == pytest.approx(PRIOR)
+    assert full_speed.samples.slope_error == pytest.approx(PRIOR_ERROR, rel=0.01)
+    assert full_speed.share == 0
+    low, high = statistics.interval(full_speed.samples)
     assert high / low > 1.5
-    assert found.samples.width > 0.5
+    assert full_speed.samples.width > 0.5
 
 
 def test_where_no_speed_was_read_nothing_is_moved():
     for blocks, full_s in (([[Piece(2.0, 1)]] * 6, FULL_S), ([block(2.0)] * 6, 0.0)):
-        found = at_full_speed(blocks, full_s)
-        assert not found.known
-        np.testing.assert_array_equal(found.samples.values, 2.0)
+        full_speed = at_full_speed(blocks, full_s)
+        assert not full_speed.known
+        np.testing.assert_array_equal(full_speed.samples.values, 2.0)
 
 
 def test_a_block_is_the_mean_over_its_calls():
     pieces = [Piece(3.0, 1, Pace(FULL_S)), Piece(1.0, 3, Pace(FULL_S))]
-    found = at_full_speed([pieces] * 5, FULL_S)
-    np.testing.assert_allclose(found.samples.values, 1.0)
-    np.testing.assert_allclose(found.clock_s, 1.0)
+    full_speed = at_full_speed([pieces] * 5, FULL_S)
+    np.testing.assert_allclose(full_speed.samples.values, 1.0)
+    np.testing.assert_allclose(full_speed.clock_s, 1.0)
 
 
 def test_what_a_thread_waited_for_a_core_is_left_out():
-    found = at_full_speed([block(3.0, waited_s=2.0)] * 5 + [block(1.0)] * 5, FULL_S)
-    np.testing.assert_allclose(found.samples.values, 1.0)
-    np.testing.assert_allclose(found.clock_s, [3.0] * 5 + [1.0] * 5)
+    full_speed = at_full_speed([block(3.0, waited_s=2.0)] * 5 + [block(1.0)] * 5, FULL_S)
+    np.testing.assert_allclose(full_speed.samples.values, 1.0)
+    np.testing.assert_allclose(full_speed.clock_s, [3.0] * 5 + [1.0] * 5)
     (told_too_much,) = set(at_full_speed([block(3.0, waited_s=4.0)] * 5, FULL_S).samples.values)
     assert 0 < told_too_much < 1
 
@@ -74,17 +74,17 @@ def test_what_a_thread_waited_for_a_core_is_left_out():
 def test_interrupted_blocks_are_left_out_where_most_were_not(whole, counted):
     others = max(1, 8 - whole)
     blocks = [block(1.0)] * whole + [block(9.0, interrupted=True)] * others
-    found = at_full_speed(blocks, FULL_S)
-    assert len(found.samples) == counted
-    assert list(found.places) == list(range(counted))
-    assert len(found.clock_s) == len(blocks)
+    full_speed = at_full_speed(blocks, FULL_S)
+    assert len(full_speed.samples) == counted
+    assert list(full_speed.places) == list(range(counted))
+    assert len(full_speed.clock_s) == len(blocks)
 
 
 def test_a_reading_beyond_the_slowest_core_was_interrupted():
     sane = [block(1.0), block(1.5, 1.5)] * 20
-    found = at_full_speed([*sane, block(1.0, 100.0)], FULL_S)
-    assert found.slope == pytest.approx(1.0, abs=0.02)
-    assert found.samples.exposure[-1] == pytest.approx(np.log(SLOWEST))
+    full_speed = at_full_speed([*sane, block(1.0, 100.0)], FULL_S)
+    assert full_speed.slope == pytest.approx(1.0, abs=0.02)
+    assert full_speed.samples.exposure[-1] == pytest.approx(np.log(SLOWEST))
 
 
 def test_single_outliers_do_not_turn_the_slope():
@@ -103,8 +103,8 @@ def test_the_slope_s_error_is_what_slopes_scatter_by(shared):
             reading, disturbance = rng.choice([1.0, 1.7]), rng.normal(0, shared)
             made = np.exp(disturbance + rng.normal(0, 0.03, 3)) * reading**0.8
             blocks.append([piece for one in made for piece in block(one, reading)])
-        found = at_full_speed(blocks, FULL_S)
-        scores.append((found.slope - 0.8) / found.samples.slope_error)
+        full_speed = at_full_speed(blocks, FULL_S)
+        scores.append((full_speed.slope - 0.8) / full_speed.samples.slope_error)
     assert 0.8 < np.std(scores) < 1.25
 
 

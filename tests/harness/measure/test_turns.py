@@ -37,8 +37,8 @@ def world() -> World:
 
 
 def test_every_round_has_every_side_once_in_orders_of_its_own(world: World) -> None:
-    found = in_rounds(world.sides("abc"), Rounds(600))
-    assert {name: len(seconds) for name, seconds in found.items()} == {"a": 600, "b": 600, "c": 600}
+    rounds = in_rounds(world.sides("abc"), Rounds(600))
+    assert {name: len(seconds) for name, seconds in rounds.items()} == {"a": 600, "b": 600, "c": 600}
     counts = Counter(world.rounds(3))
     assert set(counts) == {"abc", "acb", "bac", "bca", "cab", "cba"}
     assert min(counts.values()) > 60  # 100 of each are expected, 9 the standard deviation
@@ -55,8 +55,8 @@ def test_a_seed_gives_the_orders(world: World) -> None:
 
 def test_results_are_those_of_the_timed_rounds_in_their_order(world: World) -> None:
     numbers = iter(range(100))
-    found = in_rounds({"a": lambda: next(numbers)}, Rounds(3, warm_up=2))
-    assert found == {"a": [2, 3, 4]}
+    rounds = in_rounds({"a": lambda: next(numbers)}, Rounds(3, warm_up=2))
+    assert rounds == {"a": [2, 3, 4]}
 
 
 def test_a_result_of_zero_is_one() -> None:
@@ -110,8 +110,8 @@ def test_the_share_of_the_work_is_never_more_than_all_of_it() -> None:
 
 def test_a_side_that_failed_takes_no_further_turn(world: World) -> None:
     results = iter([1, None, 3])
-    found = in_rounds({"fails": lambda: next(results), **world.sides("a")}, Rounds(5))
-    assert found == {"fails": [1], "a": [1.0] * 5}
+    rounds = in_rounds({"fails": lambda: next(results), **world.sides("a")}, Rounds(5))
+    assert rounds == {"fails": [1], "a": [1.0] * 5}
 
 
 def test_rounds_end_when_every_side_failed() -> None:
@@ -121,8 +121,8 @@ def test_rounds_end_when_every_side_failed() -> None:
 
 
 def test_rounds_end_when_another_is_not_worth_its_time(world: World) -> None:
-    found = in_rounds(world.sides("ab"), Rounds(9, fewest=9), go_on=lambda: world.now_s < 5)
-    assert [len(seconds) for seconds in found.values()] == [3, 3]
+    rounds = in_rounds(world.sides("ab"), Rounds(9, fewest=9), go_on=lambda: world.now_s < 5)
+    assert [len(seconds) for seconds in rounds.values()] == [3, 3]
 
 
 def test_an_exception_ends_all_rounds() -> None:

@@ -58,8 +58,8 @@ def held_bytes(made: Learner) -> int:
 def test_the_estimate_is_never_below_what_a_learner_holds(name: str, hidden: list[int], size: int) -> None:
     item = sized(name, hidden)
     for backend in HELD:
-        made = learner.create(algorithm_of(item), backend=backend, batch_size=size)
-        assert learner_bytes(item, size, backend) >= held_bytes(made), backend
+        trainee = learner.create(algorithm_of(item), backend=backend, batch_size=size)
+        assert learner_bytes(item, size, backend) >= held_bytes(trainee), backend
 
 
 @settings(max_examples=10, deadline=None)

@@ -91,19 +91,21 @@ def test_whatever_fails_is_said_and_fatal_to_nothing(monkeypatch):
         monkeypatch.setattr(this_machine, name, broken)
     monkeypatch.setattr(this_machine, "_statuses", broken)
     monkeypatch.setattr(this_machine, "_simd_level", broken)
-    found = this_machine.describe()
-    assert found.cpu.simd_level == "unknown"
-    assert found.backends == found.links == ()
-    assert len(found.problems) == 9
-    assert all("driver on fire" in problem for problem in found.problems)
+    machine = this_machine.describe()
+    assert machine.cpu.simd_level == "unknown"
+    assert machine.backends == machine.links == ()
+    assert len(machine.problems) == 9
+    assert all("driver on fire" in problem for problem in machine.problems)
 
 
 def test_unavailable_backends_keep_their_reason(monkeypatch):
     monkeypatch.setattr(
         this_machine, "_statuses", lambda _: [BackendStatus("cuda", False, "no [cuda] driver")]
     )
-    found = this_machine.describe(measure_links=False)
-    assert {(b.name, b.available, b.reason) for b in found.backends} == {("cuda", False, "no [cuda] driver")}
+    machine = this_machine.describe(measure_links=False)
+    assert {(b.name, b.available, b.reason) for b in machine.backends} == {
+        ("cuda", False, "no [cuda] driver")
+    }
 
 
 def test_caches_of_sys(tmp_path):
@@ -173,5 +175,5 @@ def test_gpu_power(nvidia_smi, watts, readable):
 
 def test_a_driver_that_fails_is_a_problem(nvidia_smi):
     nvidia_smi("no devices were found", status=9)
-    found = this_machine.describe(measure_links=False)
-    assert any(problem.startswith("GPU power: CalledProcessError") for problem in found.problems)
+    machine = this_machine.describe(measure_links=False)
+    assert any(problem.startswith("GPU power: CalledProcessError") for problem in machine.problems)

@@ -82,8 +82,8 @@ def test_prl_s_composer_chooses_among_the_numbers_of_pipelines_that_fit(
 def test_a_batch_that_the_core_learns_has_no_streams_for_mappings() -> None:
     on_pipelines = row("learner.pipeline_step in 2 streams", "fpga:u200", 1e-6)
     for mapped in (None, False):
-        found = predict.used_times([replace(on_pipelines, mapped=mapped)])
-        assert found.keys() == {(on_pipelines.primitive, "fpga:u200")}
+        times = predict.used_times([replace(on_pipelines, mapped=mapped)])
+        assert times.keys() == {(on_pipelines.primitive, "fpga:u200")}
     assert list(simulated.pipelined_rows(workloads.load("hopper-ppo"), 64, "fpga:u200")) == []
 
 

@@ -23,13 +23,13 @@ def test_a_mapping_s_replay_is_the_one_with_the_sub_trees_of_the_exploration() -
     several = [row(name, "fpga:u200", 1e-6) for name in simulated.BANKED.values()]
     mapped = [replace(r, mapped=True) for r in several]
     here = row("sum_tree.sample", "native", 3e-6)
-    found = predict.used_times([here, *one, *mapped])
-    assert found["sum_tree.sample", "native"] == here
-    assert [found[name, "fpga:u200"] for name in simulated.BANKED] == mapped
+    times = predict.used_times([here, *one, *mapped])
+    assert times["sum_tree.sample", "native"] == here
+    assert [times[name, "fpga:u200"] for name in simulated.BANKED] == mapped
     not_run = [replace(r, value=None, status="not_run", reason="needs tools") for r in mapped]
     for rows in ([here, *one, *several], [here, *one, *not_run], [here, *one]):
-        found = predict.used_times(rows)
-        assert [found[name, "fpga:u200"] for name in simulated.BANKED] == one
+        times = predict.used_times(rows)
+        assert [times[name, "fpga:u200"] for name in simulated.BANKED] == one
 
 
 def test_a_tree_s_row_has_the_cycles_of_its_last_call_beside_map_s_formula(
@@ -99,7 +99,7 @@ def test_the_replay_has_as_many_sub_trees_as_the_exploration_chooses(monkeypatch
 
     monkeypatch.setattr(simulated, "tree_cases", cases)
     monkeypatch.setattr(difference_table, "replay_difference", simulate)
-    found = simulated.banked_replay(item, 32, "fpga:u200")
+    rows = simulated.banked_replay(item, 32, "fpga:u200")
     assert asked == [(32, 1_000_000, 16)]
     assert (
         done
@@ -110,35 +110,35 @@ def test_the_replay_has_as_many_sub_trees_as_the_exploration_chooses(monkeypatch
             * simulated.DRAWS,
         ][:-1]
     ), "reads and writes take turns"
-    assert [row.primitive for row in found] == [
+    assert [row.primitive for row in rows] == [
         f"sum_tree.banked_{call}" for call in ("sample", "update", "insert")
     ]
-    assert {row.banks for row in found} == {2}
-    assert [row.formula_cycles for row in found] == [16, 16, 0.5]
-    assert [row.items_per_call for row in found] == [32, 32, 1]
-    assert found[0].difference_reasons == {"fill": 14}
+    assert {row.banks for row in rows} == {2}
+    assert [row.formula_cycles for row in rows] == [16, 16, 0.5]
+    assert [row.items_per_call for row in rows] == [32, 32, 1]
+    assert rows[0].difference_reasons == {"fill": 14}
     middle = 100 - len(
         ("fpga", *["checked"] * 3, *["update", "sample", "insert", "read"] * 4, "update", "sample")
     )
-    assert [row.cycles for row in found] == [middle, middle + 1, middle - 1], "the median's"
-    assert found[0].value == middle / (simulated.clock("fpga:u200").value * 1e6)
+    assert [row.cycles for row in rows] == [middle, middle + 1, middle - 1], "the median's"
+    assert rows[0].value == middle / (simulated.clock("fpga:u200").value * 1e6)
 
 
 @pytest.mark.slow
 def test_several_sub_trees_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
     item = workloads.override(workloads.load("hopper-ddpg"), "replay.capacity", 16_384, "a test")
     with_two_banks(monkeypatch)
-    found = simulated.banked_replay(item, 32, "fpga:u200")
-    for one in found:
+    rows = simulated.banked_replay(item, 32, "fpga:u200")
+    for one in rows:
         assert sum(one.difference_reasons.values()) == one.difference_cycles > 0
     again = simulated.banked_replay(item, 32, "fpga:u200")
-    assert [row.value for row in again] == [row.value for row in found]
+    assert [row.value for row in again] == [row.value for row in rows]
 
 
 def test_several_sub_trees_are_not_run_without_the_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulated.sum_tree_backend, "unavailable_reason", lambda: "no verilator")
-    found = simulated.banked_replay(workloads.load("hopper-ddpg"), 256, "fpga:u200")
-    assert [(row.primitive, row.status, row.reason) for row in found] == [
+    rows = simulated.banked_replay(workloads.load("hopper-ddpg"), 256, "fpga:u200")
+    assert [(row.primitive, row.status, row.reason) for row in rows] == [
         (name, "not_run", "needs no verilator") for name in simulated.BANKED.values()
     ]
 

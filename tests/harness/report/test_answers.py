@@ -20,7 +20,7 @@ from tests.harness.report import sample
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Content:
+def content(tmp_path_factory: pytest.TempPathFactory) -> Content:
     return read(sample.write(tmp_path_factory.mktemp("store") / "store.sqlite"))
 
 
@@ -65,13 +65,13 @@ A, B, C = "native-native-cpu", "torch-native-cpu", "native-flat-cpu"
     ],
 )
 def test_a_mapping_is_the_best_only_where_its_interval_is_above_all_others(
-    made: Content, rates: tuple[Number, ...], noisy: tuple[str, ...], sure: str
+    content: Content, rates: tuple[Number, ...], noisy: tuple[str, ...], sure: str
 ) -> None:
     predictions = tuple(
         ran(mapping, achieved, chosen=mapping == B, status="too_noisy" if mapping in noisy else "ok")
         for mapping, achieved in zip((A, B, C), rates, strict=True)
     )
-    (found,) = answers.fastest_mappings(replace(made, predictions=predictions))
+    (found,) = answers.fastest_mappings(replace(content, predictions=predictions))
     assert (found.mapping, found.next_mapping, found.mappings) == (A, B, 3)
     assert (found.rate, found.next_rate) == rates[:2]
     assert (found.workload, found.batch_size, found.loop) == ("w", 32, "fused")
@@ -84,7 +84,7 @@ def test_a_mapping_is_the_best_only_where_its_interval_is_above_all_others(
     [((B, C), "best"), ((B,), "no verdict: too noisy"), ((A, B, C), "no verdict: too noisy")],
 )
 def test_a_mapping_is_the_best_where_all_others_were_dropped_as_clearly_slower(
-    made: Content, slower: tuple[str, ...], sure: str
+    content: Content, slower: tuple[str, ...], sure: str
 ) -> None:
     predictions = tuple(
         replace(
@@ -93,14 +93,14 @@ def test_a_mapping_is_the_best_where_all_others_were_dropped_as_clearly_slower(
         )
         for mapping, achieved in zip((A, B, C), (100, 90, 10), strict=True)
     )
-    (found,) = answers.fastest_mappings(replace(made, predictions=predictions))
+    (found,) = answers.fastest_mappings(replace(content, predictions=predictions))
     assert (found.mapping, found.sure) == (A, sure)
 
 
-def test_a_mapping_that_was_dropped_in_faster_rounds_is_not_the_best(made: Content) -> None:
+def test_a_mapping_that_was_dropped_in_faster_rounds_is_not_the_best(content: Content) -> None:
     """A was dropped after five rounds; B went on into slower ones."""
     dropped = replace(ran(A, rate(1000)), slower_among=(HERE,))
-    changed = replace(made, predictions=(dropped, ran(B, rate(900), chosen=True)))
+    changed = replace(content, predictions=(dropped, ran(B, rate(900), chosen=True)))
     (found,) = answers.fastest_mappings(changed)
     assert (found.mapping, found.next_mapping, found.sure, found.choice) == (B, A, "best", "this one")
     (chosen,) = answers.chosen_mappings(changed)
@@ -120,31 +120,31 @@ def test_a_mapping_that_was_dropped_in_faster_rounds_is_not_the_best(made: Conte
     ],
 )
 def test_a_choice_that_is_clearly_slower_is_not_the_best_however_close_two_others_are(
-    made: Content, chosen: str, noisy: str, sure: str
+    content: Content, chosen: str, noisy: str, sure: str
 ) -> None:
     predictions = tuple(
         ran(mapping, rate(value), chosen=mapping == chosen, status="too_noisy" if mapping == noisy else "ok")
         for mapping, value in ((A, 100), (B, 99), (C, 10))
     )
-    (found,) = answers.chosen_mappings(replace(made, predictions=predictions))
+    (found,) = answers.chosen_mappings(replace(content, predictions=predictions))
     assert found.sure == sure
 
 
-def test_learners_in_fixed_point_are_validated_apart_and_hide_no_other(made: Content) -> None:
+def test_learners_in_fixed_point_are_validated_apart_and_hide_no_other(content: Content) -> None:
     fixed = "native[fixed32]-native-cpu"
     predictions = (
         ran(A, rate(1000), chosen=True),
         ran(B, rate(900)),
         replace(ran(fixed, rate(1040), chosen=True), slower_among=(HERE,)),
     )
-    changed = replace(made, predictions=predictions)
+    changed = replace(content, predictions=predictions)
     (found,) = heat_maps(predictions)
     assert found.mappings == (A, B)
     (chosen,) = answers.chosen_mappings(changed)
     assert (chosen.prediction.mapping, chosen.sure) == (A, "best")
 
 
-def test_a_part_of_a_training_is_no_comparison_of_trainings(made: Content) -> None:
+def test_a_part_of_a_training_is_no_comparison_of_trainings(content: Content) -> None:
     ratio = Number("ratio", 9.0, "ratio", Provenance.MEASURED)
     names = (
         "sb3, learner and replay alone",
@@ -157,20 +157,20 @@ def test_a_part_of_a_training_is_no_comparison_of_trainings(made: Content) -> No
     compared = tuple(
         BaselineComparison("w", 32, name, ratio, None, None, None, "faster", "") for name in names
     )
-    changed = replace(made, comparisons=compared)
+    changed = replace(content, comparisons=compared)
     assert answers.over_sb3(changed) is None
     assert answers.against_libraries(changed) == []
 
 
-def test_the_sample_s_mappings_are_of_measured_devices_and_say_what_was_chosen(made: Content) -> None:
-    found = {f.batch_size: f for f in answers.fastest_mappings(made)}
+def test_the_sample_s_mappings_are_of_measured_devices_and_say_what_was_chosen(content: Content) -> None:
+    found = {f.batch_size: f for f in answers.fastest_mappings(content)}
     assert {size: (f.mapping, f.choice) for size, f in found.items()} == {
         32: ("native-native-cpu", "this one"),
         256: ("torch-native-cpu", "native-native-cpu"),
     }
 
 
-def test_sb3_is_beside_the_library_that_comes_nearest(made: Content) -> None:
+def test_sb3_is_beside_the_library_that_comes_nearest(content: Content) -> None:
     def next_to(baseline: str, ratio: float | None, size: int = 32) -> BaselineComparison:
         number = None if ratio is None else Number("ratio", ratio, "ratio", Provenance.MEASURED)
         return BaselineComparison("w", size, baseline, number, None, None, None, "faster", "")
@@ -186,7 +186,7 @@ def test_sb3_is_beside_the_library_that_comes_nearest(made: Content) -> None:
         next_to("rllib", 0.9, 128),
         next_to("sb3", 9.0, 256),
     )
-    found = answers.against_libraries(replace(made, comparisons=compared))
+    found = answers.against_libraries(replace(content, comparisons=compared))
     named = [
         (a.batch_size, a.sb3.baseline if a.sb3 else "", a.fastest.baseline if a.fastest else "", a.others)
         for a in found
@@ -199,50 +199,50 @@ def test_sb3_is_beside_the_library_that_comes_nearest(made: Content) -> None:
     ]
 
 
-def test_errors_are_the_default_strategy_s_and_absolute(made: Content) -> None:
+def test_errors_are_the_default_strategy_s_and_absolute(content: Content) -> None:
     errors = (-20.0, 4.0, 5.0, -1.0)
     predictions = tuple(ran(f"m{at}", rate(1), error=error) for at, error in enumerate(errors))
     other = ran("m9", rate(1), strategy="map-tpds23", error=900)
-    found = answers.prediction_errors(replace(made, predictions=(*predictions, other)))
+    found = answers.prediction_errors(replace(content, predictions=(*predictions, other)))
     assert found == answers.PredictionErrors(4.5, 4, 3, 0, 0, "modelled")
-    assert answers.prediction_errors(replace(made, predictions=(other,))) is None
+    assert answers.prediction_errors(replace(content, predictions=(other,))) is None
 
 
-def test_errors_with_a_simulated_device_are_apart(made: Content) -> None:
+def test_errors_with_a_simulated_device_are_apart(content: Content) -> None:
     here, simulated = (ran("m", rate(1), error=error) for error in (2.0, -30.0))
     achieved = replace(rate(1), provenance=Provenance.SIMULATED)
-    mixed = replace(made, predictions=(here, replace(simulated, achieved=achieved)))
+    mixed = replace(content, predictions=(here, replace(simulated, achieved=achieved)))
     assert answers.prediction_errors(mixed) == answers.PredictionErrors(2.0, 1, 1, 0, 0, "modelled")
     apart = answers.prediction_errors(mixed, simulated=True)
     assert apart == answers.PredictionErrors(30.0, 1, 0, 0, 0, "modelled")
-    assert answers.prediction_errors(replace(made, predictions=(here,)), simulated=True) is None
+    assert answers.prediction_errors(replace(content, predictions=(here,)), simulated=True) is None
 
 
-def test_a_choice_is_alone_where_no_other_mapping_was_run(made: Content) -> None:
+def test_a_choice_is_alone_where_no_other_mapping_was_run(content: Content) -> None:
     choice, other = ran(A, rate(100), chosen=True), ran(B, rate(90))
     not_run = replace(choice, achieved=None, error=None)
     alone = [
-        [c.alone for c in answers.chosen_mappings(replace(made, predictions=predictions))]
+        [c.alone for c in answers.chosen_mappings(replace(content, predictions=predictions))]
         for predictions in ((choice,), (choice, other), (not_run,))
     ]
     assert alone == [[True], [False], [False]]
 
 
-def test_an_error_is_clear_where_its_whole_interval_is(made: Content) -> None:
+def test_an_error_is_clear_where_its_whole_interval_is(content: Content) -> None:
     intervals = ((-30.0, -6.0), (-30.0, -4.0), (5.5, 9.0), (-1.0, 1.0), (None, None))
     predictions = tuple(
         replace(one, error=replace(one.error, low=low, high=high))
         for low, high in intervals
         if (one := ran("m", rate(1), error=10.0)).error
     )
-    found = answers.prediction_errors(replace(made, predictions=predictions))
+    found = answers.prediction_errors(replace(content, predictions=predictions))
     assert found
     assert (found.trainings, found.judged, found.beyond) == (5, 4, 2)
     assert found.certainty == "4 have an interval, 2 of them clearly more than 5% off"
 
 
-def test_portability_is_prl_s(made: Content) -> None:
-    keys = [verdict.key for verdict in answers.portability(made)]
+def test_portability_is_prl_s(content: Content) -> None:
+    keys = [verdict.key for verdict in answers.portability(content)]
     assert keys == ["PRL-T3-device-portability", "PRL-T3-platform-portability"]
 
 

@@ -18,39 +18,39 @@ from tests.harness.report import sample
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Content:
+def content(tmp_path_factory: pytest.TempPathFactory) -> Content:
     return read(sample.write(tmp_path_factory.mktemp("store") / "store.sqlite"))
 
 
-def test_the_last_run_is_shown_with_the_labels_of_the_whole_store(made: Content) -> None:
-    assert made.run is not None
-    assert (made.run.revision, len(made.runs)) == ("0123456789abcdef", 2)
-    assert made.measurements.index[0] == 1
+def test_the_last_run_is_shown_with_the_labels_of_the_whole_store(content: Content) -> None:
+    assert content.run is not None
+    assert (content.run.revision, len(content.runs)) == ("0123456789abcdef", 2)
+    assert content.measurements.index[0] == 1
 
 
-def test_what_has_no_time_keeps_its_reason(made: Content) -> None:
-    absent = [t for t in made.primitives if t.time is None]
+def test_what_has_no_time_keeps_its_reason(content: Content) -> None:
+    absent = [t for t in content.primitives if t.time is None]
     assert {(t.device, t.status) for t in absent} == {("cuda", "not_run")}
     assert all(t.reason for t in absent)
-    assert {gap.status for gap in made.gaps} == {"failed", "not run", "too noisy"}
+    assert {gap.status for gap in content.gaps} == {"failed", "not run", "too noisy"}
 
 
-def test_curves_keep_every_episode(made: Content) -> None:
-    curve = made.curves[0]
+def test_curves_keep_every_episode(content: Content) -> None:
+    curve = content.curves[0]
     assert len(curve.environment_steps) == len(curve.returns) == 120
     assert curve.last.value == pytest.approx(sum(curve.returns[-10:]) / 10)
 
 
-def test_a_published_number_says_what_it_is_also_where_it_is_the_only_one(made: Content) -> None:
-    page = pages.render(made, "papers")
-    for verdict in made.verdicts:
+def test_a_published_number_says_what_it_is_also_where_it_is_the_only_one(content: Content) -> None:
+    page = pages.render(content, "papers")
+    for verdict in content.verdicts:
         row = page.partition(f'<tr id="{verdict.key}"')[2].partition("</tr>")[0]
         published = row.partition('data-label="Published"')[2].partition("</td>")[0]
         assert published.count('<span class="what">') == len(verdict.claim.published), verdict.key
 
 
-def test_facts_flatten_the_machine(made: Content) -> None:
-    facts = {(f.group, f.name): f.value for f in made.facts}
+def test_facts_flatten_the_machine(content: Content) -> None:
+    facts = {(f.group, f.name): f.value for f in content.facts}
     assert facts["cpu, caches", "data 1"] == "size: 48 KiB; shared by cores: 1"
     assert facts["cpu", "cores"] == "2"
     assert facts["backends", "learner torch"] == "available: yes"
@@ -58,13 +58,13 @@ def test_facts_flatten_the_machine(made: Content) -> None:
     assert facts["power", "RAPL"] == "readable: no; reason: not offered"
 
 
-def test_a_cell_measured_again_counts_once(made: Content) -> None:
-    rows = made.measurements.iloc[:3].assign(cell=["a", "b", "a#2"])
+def test_a_cell_measured_again_counts_once(content: Content) -> None:
+    rows = content.measurements.iloc[:3].assign(cell=["a", "b", "a#2"])
     assert last_attempts(rows)["cell"].tolist() == ["b", "a#2"]
 
 
-def test_noise_is_counted(made: Content) -> None:
-    numbers = {n.quantity: n.value for n in made.noise}
+def test_noise_is_counted(content: Content) -> None:
+    numbers = {n.quantity: n.value for n in content.noise}
     assert numbers["of them too noisy for a verdict"] == 1
     assert numbers["median width of their 95% intervals"] == pytest.approx(8)
     assert numbers["A/A null, hopper-ddpg compared with sb3"] == 1.004
@@ -98,8 +98,8 @@ def test_the_report_shows_the_peak_memory_of_each_run(tmp_path: Path) -> None:
     assert '<data value="1600000000.0">1.6</data>\N{NO-BREAK SPACE}GB' in section
 
 
-def test_an_empty_store_has_a_report(made: Content) -> None:
-    empty = reading.arrange(made.measurements.iloc[:0], (), None)
+def test_an_empty_store_has_a_report(content: Content) -> None:
+    empty = reading.arrange(content.measurements.iloc[:0], (), None)
     assert empty.run is None
     assert not any([empty.predictions, empty.comparisons, empty.primitives, empty.curves, empty.gaps])
     assert empty.verdicts

@@ -114,17 +114,17 @@ def test_columns_have_the_shapes_and_types_of_the_environment(name, observation,
 def test_the_replay_is_the_one_that_workload_and_fusion_ask_for(short):
     task = short("cartpole-dqn")
 
-    def made(the_task, mapping, fusion):
+    def replay_on(the_task, mapping, fusion):
         storage = compose.storage_of(the_task, mapping)
         return compose.replay_of(the_task, mapping, storage, fusion)
 
-    assert type(made(UNIFORM, NATIVE, Fusion.NONE)) is UniformReplay
-    assert type(made(task, NATIVE, Fusion.NONE)) is PrioritizedReplay
-    assert type(made(task, NATIVE, Fusion.REPLAY)) is ConcurrentReplay
-    assert type(made(task, NATIVE, Fusion.STEP)) is ConcurrentReplay
-    assert made(task, Mapping.parse("native-flat-cpu"), Fusion.NONE).tree.fanout == task.replay.fanout
+    assert type(replay_on(UNIFORM, NATIVE, Fusion.NONE)) is UniformReplay
+    assert type(replay_on(task, NATIVE, Fusion.NONE)) is PrioritizedReplay
+    assert type(replay_on(task, NATIVE, Fusion.REPLAY)) is ConcurrentReplay
+    assert type(replay_on(task, NATIVE, Fusion.STEP)) is ConcurrentReplay
+    assert replay_on(task, Mapping.parse("native-flat-cpu"), Fusion.NONE).tree.fanout == task.replay.fanout
     with pytest.raises(UserError, match="rmm: found abacus"):
-        made(task, Mapping.parse("native-abacus-cpu"), Fusion.NONE)
+        replay_on(task, Mapping.parse("native-abacus-cpu"), Fusion.NONE)
 
 
 @pytest.mark.parametrize("error", [ImportError, ValueError])

@@ -69,15 +69,15 @@ def test_what_a_backend_refuses_is_an_error_of_the_mapping(error, allowed):
 
 @pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ppo"])
 def test_a_learner_has_the_precision_of_its_target_and_the_delay_asked_for(short, name):
-    def made(precision, **options):
+    def learner_in(precision, **options):
         mapping = Mapping.parse(f"native[{precision}]-native-cpu")
         return mapped_parts.learner_of(short(name), mapping, np.random.SeedSequence(1), Schedule(**options))
 
-    assert made("fixed16").precision == fixed_16()
-    assert made("dynamic").precision == dynamic(DELAY)
-    assert made("dynamic", delay=5).precision == dynamic(5)
-    assert made("dynamic", threads=2).executable.threads == 2
-    assert not isinstance(made("float32"), FixedPointLearner)
+    assert learner_in("fixed16").precision == fixed_16()
+    assert learner_in("dynamic").precision == dynamic(DELAY)
+    assert learner_in("dynamic", delay=5).precision == dynamic(5)
+    assert learner_in("dynamic", threads=2).executable.threads == 2
+    assert not isinstance(learner_in("float32"), FixedPointLearner)
 
 
 def test_what_fixed_point_cannot_express_is_an_error_of_the_mapping(short):

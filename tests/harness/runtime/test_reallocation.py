@@ -209,9 +209,9 @@ def test_a_parallel_learner_has_a_trainer_for_each_process_but_the_last_actor():
 def test_a_learner_on_an_accelerator_shares_its_batches_with_trainers(backend):
     needs(backend)
     mapping = Mapping.parse(f"{backend}-native-cpu")
-    made = learner_of(resized(load("cartpole-dqn"), 8), mapping, np.random.SeedSequence(3))
-    learner = parallel_learner(made, 3, mapping, links_of_map)
-    assert (learner.updates.trainers, learner.batch_size, learner.seed) == (2, 8, made.seed)
+    trainee = learner_of(resized(load("cartpole-dqn"), 8), mapping, np.random.SeedSequence(3))
+    learner = parallel_learner(trainee, 3, mapping, links_of_map)
+    assert (learner.updates.trainers, learner.batch_size, learner.seed) == (2, 8, trainee.seed)
     assert type(learner) is (SimulatedAcceleratedLearner if backend == "fpga" else AcceleratedLearner)
     learner.close()
 

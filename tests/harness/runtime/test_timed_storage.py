@@ -30,12 +30,12 @@ def test_what_a_storage_waited_for_a_core_is_left_out_if_asked(monkeypatch, with
     monkeypatch.setattr(full_speed, "waited_s", lambda: clock["waited_s"])
 
     def interrupted(call):
-        def made(*arguments):
+        def slow(*arguments):
             clock["now_s"] += 2.0 + 30.0
             clock["waited_s"] += 30.0
             return call(*arguments)
 
-        return made
+        return slow
 
     for name in ("gather", "write"):
         monkeypatch.setattr(Storage, name, interrupted(getattr(Storage, name)))

@@ -60,10 +60,10 @@ def timed(monkeypatch):
 
 @pytest.fixture
 def cell(timed):
-    made = MeasuredCell(DQN, 32, 2, PLATFORM)
-    made.profile(1.0, silent)
-    yield made
-    made.close()
+    measured_cell = MeasuredCell(DQN, 32, 2, PLATFORM)
+    measured_cell.profile(1.0, silent)
+    yield measured_cell
+    measured_cell.close()
 
 
 def test_every_choice_of_the_space_is_predicted(cell):
@@ -193,22 +193,22 @@ def test_a_final_pairs_each_training_with_the_pieces_of_its_rounds(cell, timed, 
 
 
 def test_on_policy_actors_in_processes_have_their_own_pieces(timed):
-    made = MeasuredCell(PPO, 32, 2, PLATFORM)
+    measured_cell = MeasuredCell(PPO, 32, 2, PLATFORM)
     try:
-        made.profile(1.0, silent)
-        assert {choice.setting for choice in made.choices} == {
+        measured_cell.profile(1.0, silent)
+        assert {choice.setting for choice in measured_cell.choices} == {
             Setting(threads, 8, processes) for threads in (1, 2) for processes in (0, 2)
         }
-        assert all(made.predict(choice) for choice in made.choices)
+        assert all(measured_cell.predict(choice) for choice in measured_cell.choices)
         (pieces,) = timed
         assert [name for name in pieces if "8 actors, 2 processes: iteration of learner native" in name]
-        one = next(choice for choice in made.choices if choice.processes)
-        cells = made.predict(one).cells
+        one = next(choice for choice in measured_cell.choices if choice.processes)
+        cells = measured_cell.predict(one).cells
         assert ("iteration.collect", one.mapping.learner) in cells
         assert ("round.collect", one.mapping.learner) not in cells
-        assert all(isinstance(why, str) for why in made.strategies().values())
+        assert all(isinstance(why, str) for why in measured_cell.strategies().values())
     finally:
-        made.close()
+        measured_cell.close()
 
 
 def test_a_platform_of_fewer_cores_is_the_same_otherwise():
@@ -223,17 +223,17 @@ def test_a_small_cell_is_studied_for_real(monkeypatch):
     """Some choices on one core: all run, all are predicted, and strategies that choose are judged."""
     monkeypatch.setattr(plan, "mappings", lambda *_: list(map(Mapping.parse, MAPPINGS)))
     monkeypatch.setattr(study_cell, "COMPARED_ONLY", (*COMPARED_ONLY, "flat", "opencl"))
-    made = MeasuredCell(DQN, 32, 1, platforms.of_this_machine())
+    measured_cell = MeasuredCell(DQN, 32, 1, platforms.of_this_machine())
     kept = ("native-native-cpu", "torch-native-cpu")
-    made.choices = [
+    measured_cell.choices = [
         choice
-        for choice in made.choices
+        for choice in measured_cell.choices
         if str(choice.mapping) in kept and choice.actors == 1 and choice.loop in (Loop.FUSED, Loop.STRICT)
     ]
     try:
-        rows = study(StudiedCell("cartpole-dqn", 32, 1), made, 0.0)
+        rows = study(StudiedCell("cartpole-dqn", 32, 1), measured_cell, 0.0)
     finally:
-        made.close()
+        measured_cell.close()
     (cell,) = results(rows)
     assert cell.failed == 0
     assert 0 <= cell.regrets[OURS].value < 1
@@ -251,9 +251,9 @@ def test_a_choice_has_the_threads_of_its_training(timed, monkeypatch, item, lear
     """On-policy, PyTorch and NumPy run only small forward passes for another learner."""
     asked = []
     monkeypatch.setattr(study_cell, "set_threads", lambda *found: asked.append(found))
-    made = MeasuredCell(item, 32, 2, PLATFORM)
+    measured_cell = MeasuredCell(item, 32, 2, PLATFORM)
     try:
-        made._set_threads(2, Target(learner))
+        measured_cell._set_threads(2, Target(learner))
     finally:
-        made.close()
+        measured_cell.close()
     assert asked == [threads]

@@ -13,7 +13,7 @@ M = 6
 
 
 def objective(kind: str, **hyperparameters: object) -> PpoObjective:
-    made = algorithms.create(
+    algorithm = algorithms.create(
         "ppo",
         observation_shape=(3,),
         action_size=2,
@@ -22,7 +22,7 @@ def objective(kind: str, **hyperparameters: object) -> PpoObjective:
         hyperparameters=hyperparameters,
         dtype=torch.float64,
     )
-    return PpoObjective.of(made, M)
+    return PpoObjective.of(algorithm, M)
 
 
 def batch_for(made: PpoObjective, rng: np.random.Generator) -> dict[str, torch.Tensor]:

@@ -9,7 +9,9 @@ from tests.primitives.fpga.interpreter import InterpretedSimulation
 
 
 @lru_cache(maxsize=64)
-def _made(block: Callable[..., Any], arguments: tuple[Hashable, ...], options: Any) -> InterpretedSimulation:
+def _simulation(
+    block: Callable[..., Any], arguments: tuple[Hashable, ...], options: Any
+) -> InterpretedSimulation:
     return InterpretedSimulation(block(*arguments, **dict(options)))
 
 
@@ -22,7 +24,7 @@ def interpreted(block: Callable[..., Any], *arguments: Hashable, **options: Hash
         block: class of the block.
         arguments, options: what the block is made with.
     """
-    model = _made(block, arguments, tuple(sorted(options.items())))
+    model = _simulation(block, arguments, tuple(sorted(options.items())))
     model._simulator.reset()
     model.step(0)
     return model

@@ -18,13 +18,13 @@ from tests.primitives.quantization import cases
 
 def trained(precision: Precision, steps: int, scale: float = 1.0) -> FixedPointLearner:
     algorithm = cases.algorithm("ddpg")
-    made = aware_training.create(algorithm, precision, backend="reference", batch_size=cases.BATCH_SIZE)
+    trainee = aware_training.create(algorithm, precision, backend="reference", batch_size=cases.BATCH_SIZE)
     rng = np.random.default_rng(2)
     for _ in range(steps):
         batch = cases.batch(algorithm, rng)
         batch["reward"] *= np.float32(scale)
-        made.step(batch)
-    return made
+        trainee.step(batch)
+    return trainee
 
 
 @pytest.mark.parametrize(
@@ -171,25 +171,25 @@ def test_exploring_without_noise_is_acting_in_fixed_point(kind: str) -> None:
     observation = 50 * rng.standard_normal((64, 5)).astype(np.float32)
     found = []
     for explores in (False, True):
-        made = aware_training.create(
+        trainee = aware_training.create(
             algorithm, Precision(activations=Q(16, 12)), backend="reference", batch_size=cases.BATCH_SIZE
         )  # 8 at most
-        assert made.saturated.get("inputs", 0) == 0
-        action = made.explore(observation, 0, rng) if explores else made.act(observation)
-        assert made.saturated["inputs"] > 0
-        found.append((action, made.saturated))
+        assert trainee.saturated.get("inputs", 0) == 0
+        action = trainee.explore(observation, 0, rng) if explores else trainee.act(observation)
+        assert trainee.saturated["inputs"] > 0
+        found.append((action, trainee.saturated))
     np.testing.assert_array_equal(found[0][0], found[1][0])
     assert found[0][1] == found[1][1]
 
 
 def test_random_actions_of_dqn_are_no_work_for_the_device() -> None:
     algorithm = cases.algorithm("dqn")
-    made = aware_training.create(
+    trainee = aware_training.create(
         algorithm, Precision(activations=Q(16, 12)), backend="reference", batch_size=cases.BATCH_SIZE
     )
     observation = np.full((8, 5), 1e3, np.float32)  # would saturate
-    assert made.explore(observation, 0, np.random.default_rng(0)).shape == (8,)  # epsilon is 1 at first
-    assert made.saturated.get("inputs", 0) == 0
+    assert trainee.explore(observation, 0, np.random.default_rng(0)).shape == (8,)  # epsilon is 1 at first
+    assert trainee.saturated.get("inputs", 0) == 0
 
 
 @pytest.mark.parametrize("kind", cases.KINDS)

@@ -23,7 +23,7 @@ every_learner = pytest.mark.parametrize(("name", "backend"), EVERY)
 
 
 @cache
-def made(name: str, backend: str) -> Learner:
+def learner_of(name: str, backend: str) -> Learner:
     return learner.create(make(name, torch.float32), backend=backend, batch_size=SIZE, seed=3)
 
 
@@ -45,24 +45,24 @@ def refused(found: Learner, batch: object, weights: object = None, match: str = 
 
 @every_learner
 def test_weights_are_given_in_one_way(name: str, backend: str) -> None:
-    found = made(name, backend)
+    trainee = learner_of(name, backend)
     batch, weights = parts_of(name)
     if weights is None:
-        refused(found, batch | {"weight": np.ones(SIZE, np.float32)}, match="batch: found column 'weight'")
-        refused(found, batch, np.ones(SIZE, np.float32), "weights: found some; allowed: none for ppo")
+        refused(trainee, batch | {"weight": np.ones(SIZE, np.float32)}, match="batch: found column 'weight'")
+        refused(trainee, batch, np.ones(SIZE, np.float32), "weights: found some; allowed: none for ppo")
         return
     words = r"^batch: found column 'weight'; allowed: the argument weights=$"
-    refused(found, batch | {"weight": weights}, match=words)
-    refused(found, batch | {"weight": weights}, weights, words)
-    start = found.state_dict()
+    refused(trainee, batch | {"weight": weights}, match=words)
+    refused(trainee, batch | {"weight": weights}, weights, words)
+    start = trainee.state_dict()
     losses = []
     for scale in (0, 1, 2):
-        found.load_state_dict(start)
-        losses.append(found.step(batch, np.full(SIZE, scale, np.float32)).losses)
+        trainee.load_state_dict(start)
+        losses.append(trainee.step(batch, np.full(SIZE, scale, np.float32)).losses)
     critic = next(loss for loss in losses[0] if losses[0][loss] != losses[1][loss])
     assert losses[0][critic] == 0
     np.testing.assert_allclose(losses[2][critic], 2 * losses[1][critic], rtol=1e-2)
-    found.load_state_dict(start)
+    trainee.load_state_dict(start)
 
 
 WRONG_WEIGHTS = {
@@ -91,12 +91,12 @@ WRONG_WEIGHTS = {
 @pytest.mark.parametrize("fault", WRONG_WEIGHTS)
 def test_wrong_weights_are_refused_by_name(backend: str, fault: str) -> None:
     weights, words = WRONG_WEIGHTS[fault]
-    refused(made("dqn", backend), parts_of("dqn")[0], weights, words)
+    refused(learner_of("dqn", backend), parts_of("dqn")[0], weights, words)
 
 
 @every_learner
 def test_an_unknown_column_is_refused_with_the_name_that_was_meant(name: str, backend: str) -> None:
-    found, (batch, weights) = made(name, backend), parts_of(name)
+    found, (batch, weights) = learner_of(name, backend), parts_of(name)
     refused(
         found,
         batch | {"observations": batch["observation"]},
@@ -111,10 +111,10 @@ def test_an_unknown_column_is_refused_with_the_name_that_was_meant(name: str, ba
 @given(extra=st.text(max_size=8))
 def test_no_other_column_is_read_over(backend: str, extra: str) -> None:
     batch, weights = parts_of("ddpg")
-    found = made("ddpg", backend)
+    trainee = learner_of("ddpg", backend)
     if extra not in batch:
         with pytest.raises(ValueError, match=r"^batch: found column"):
-            found.step(batch | {extra: weights}, weights)
+            trainee.step(batch | {extra: weights}, weights)
 
 
 WRONG_COLUMNS = {
@@ -139,7 +139,7 @@ def test_a_column_of_another_kind_is_refused_by_name(name: str, backend: str, fa
     batch, weights = parts_of(name)
     for column in batch:
         wrong = WRONG_COLUMNS[fault](batch[column])
-        refused(made(name, backend), batch | {column: wrong}, weights, f"^{column}: found")
+        refused(learner_of(name, backend), batch | {column: wrong}, weights, f"^{column}: found")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -147,7 +147,7 @@ def test_a_column_of_another_kind_is_refused_by_name(name: str, backend: str, fa
 def test_terminated_outside_its_range_is_refused_by_name(backend: str, wrong: float) -> None:
     batch, weights = parts_of("dqn")
     batch["terminated"][1] = wrong
-    refused(made("dqn", backend), batch, weights, "^terminated: found")
+    refused(learner_of("dqn", backend), batch, weights, "^terminated: found")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -156,14 +156,17 @@ def test_an_action_outside_its_range_is_refused_by_name(backend: str, wrong: int
     batch, weights = parts_of("dqn")
     batch["action"][1] = wrong
     refused(
-        made("dqn", backend), batch, weights, r"^action: found values in .*; allowed: integers in \[0, 3\)"
+        learner_of("dqn", backend),
+        batch,
+        weights,
+        r"^action: found values in .*; allowed: integers in \[0, 3\)",
     )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_batch_that_is_no_mapping_is_refused(backend: str) -> None:
     for wrong in (None, [], np.zeros(3)):
-        refused(made("dqn", backend), wrong, match=r"^batch: found .*; allowed: a mapping")
+        refused(learner_of("dqn", backend), wrong, match=r"^batch: found .*; allowed: a mapping")
 
 
 @pytest.mark.parametrize("backend", [name for name in ("torch", "opencl") if name in BACKENDS])
@@ -178,9 +181,9 @@ def test_a_batch_in_device_memory_is_checked_alike(backend: str, extra: str) -> 
     storage = DeviceStorage(8, fields, memory)
     storage.insert(rows)
     device = "cuda" if backend == "torch" else "cpu"
-    found = learner.create(make("ddpg", torch.float32), backend=backend, device=device, batch_size=SIZE)
+    trainee = learner.create(make("ddpg", torch.float32), backend=backend, device=device, batch_size=SIZE)
     with pytest.raises(ValueError, match=f"batch: found column '{extra}'"):
-        found.step(storage.gather(np.arange(SIZE)), weights[:SIZE])
+        trainee.step(storage.gather(np.arange(SIZE)), weights[:SIZE])
 
 
 WRONG_OBSERVATIONS = {
@@ -204,7 +207,10 @@ WRONG_OBSERVATIONS = {
 @pytest.mark.parametrize("fault", WRONG_OBSERVATIONS)
 def test_a_wrong_observation_gets_no_action(name: str, backend: str, fault: str) -> None:
     observation, words = WRONG_OBSERVATIONS[fault]
-    for ask in (lambda: made(name, backend).act(observation), lambda: explored(name, backend, observation)):
+    for ask in (
+        lambda: learner_of(name, backend).act(observation),
+        lambda: explored(name, backend, observation),
+    ):
         with pytest.raises(ValueError, match=rf"^observation: {words}"):
             ask()
 
@@ -213,7 +219,7 @@ def explored(
     name: str, backend: str, observation: object, step: object = 0, rng: object = None
 ) -> np.ndarray:
     rng = np.random.default_rng(0) if rng is None else rng
-    return made(name, backend).explore(observation, step, rng)  # type: ignore[arg-type]
+    return learner_of(name, backend).explore(observation, step, rng)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -230,9 +236,9 @@ def test_exploring_takes_only_a_number_of_steps_and_a_generator(backend: str, wr
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_acting_td_errors_takes_the_batch_that_a_step_takes(backend: str) -> None:
-    found = made("dqn", backend)
+    trainee = learner_of("dqn", backend)
     batch, weights = parts_of("dqn")
-    assert found.acting_td_errors(batch).shape == (SIZE,)
+    assert trainee.acting_td_errors(batch).shape == (SIZE,)
     for wrong, words in (
         ({"weight": weights}, "batch: found column 'weight'"),
         ({"td_error": weights}, "batch: found column 'td_error'"),
@@ -241,7 +247,7 @@ def test_acting_td_errors_takes_the_batch_that_a_step_takes(backend: str) -> Non
         ({"action": batch["action"] - 9}, "action: found values"),
     ):
         with pytest.raises(ValueError, match=rf"^{words}"):
-            found.acting_td_errors(batch | wrong)
+            trainee.acting_td_errors(batch | wrong)
 
 
 def test_the_columns_in_numpy_are_those_of_the_algorithm() -> None:

@@ -189,10 +189,10 @@ def test_moments_that_were_infinite_before_are_reported_on_the_first_step(backen
 @pytest.mark.parametrize("mode", ["eager", "tuned", pytest.param("compiled", marks=pytest.mark.slow)])
 def test_every_mode_of_pytorch_searches_the_moments(mode: str) -> None:
     algorithm = algorithms.create("dqn", **SHAPES["dqn"])
-    made = learner.create(algorithm, backend="torch", batch_size=SIZE, seed=1, mode=mode)
-    made.step(batch_of(made))
+    trainee = learner.create(algorithm, backend="torch", batch_size=SIZE, seed=1, mode=mode)
+    trainee.step(batch_of(trainee))
     with pytest.raises(NotFiniteError, match=r"^gradient step 2: state\['adam/square"):
-        with_infinite_moments(made).step(batch_of(made))
+        with_infinite_moments(trainee).step(batch_of(trainee))
 
 
 def test_the_whole_state_is_searched_once_in_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:

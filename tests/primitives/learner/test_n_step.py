@@ -14,7 +14,7 @@ GAMMA = 0.9
 AVAILABLE = [status.name for status in learner.backends() if status.available]
 
 
-def made(name: str, backend: str, *, n_step: bool = True) -> Learner:
+def learner_of(name: str, backend: str, *, n_step: bool = True) -> Learner:
     """A learner; all that are made alike start in the same state."""
     algorithm = algorithms.create(name, **SHAPES[name], hyperparameters={"gamma": GAMMA}, n_step=n_step)
     options = {"mode": "eager"} if backend == "torch" else {}
@@ -41,7 +41,7 @@ def batch_of(one: Learner) -> dict[str, np.ndarray]:
 )
 def test_the_column_stands_in_the_place_of_gamma(name: str, backend: str) -> None:
     def td_errors(discount: np.ndarray | None) -> np.ndarray:
-        one = made(name, backend, n_step=discount is not None)
+        one = learner_of(name, backend, n_step=discount is not None)
         columns = {} if discount is None else {"discount": discount.astype(np.float32)}
         return np.array(one.step(batch_of(one) | columns).td_errors)
 
@@ -74,22 +74,22 @@ def filled_with_n_steps(n: int, steps: int) -> ConcurrentReplay:
 
 
 def test_from_the_environment_through_the_replay_into_the_learner() -> None:
-    replay, one = filled_with_n_steps(3, 300), made("dqn", "torch")
+    replay, one = filled_with_n_steps(3, 300), learner_of("dqn", "torch")
     sample = replay.sample(BATCH_SIZE, np.random.default_rng(0))
     assert set(np.round(sample.batch["discount"], 6)) <= {np.float32(round(GAMMA**m, 6)) for m in (1, 2, 3)}
     td_errors = one.step(sample.batch, sample.weights).td_errors
     replay.update_priorities(sample.indices, np.asarray(td_errors))
-    fused = FusedSteps(replay, made("dqn", "native"))
+    fused = FusedSteps(replay, learner_of("dqn", "native"))
     fused.run(5, np.random.default_rng(0))
     assert fused.losses
     assert np.isfinite(list(fused.losses.values())).all()
 
 
 def test_what_does_not_fit_is_an_error() -> None:
-    one = made("dqn", "torch")
+    one = learner_of("dqn", "torch")
     with pytest.raises(ValueError, match="'discount' is missing"):
         one.step(batch_of(one))
     with pytest.raises(ValueError, match="found column 'discount'"):
-        FusedSteps(filled_with_n_steps(3, 50), made("dqn", "native", n_step=False))
+        FusedSteps(filled_with_n_steps(3, 50), learner_of("dqn", "native", n_step=False))
     with pytest.raises(ValueError, match="n_step: found True; allowed: False for ppo"):
         algorithms.create("ppo", **SHAPES["ppo"], n_step=True)

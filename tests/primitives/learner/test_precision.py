@@ -15,7 +15,7 @@ BACKENDS = [status.name for status in learner.backends() if status.available]
 FORMATS: dict[str, Precision] = {"fixed32": fixed_32(), "fixed16": fixed_16(), "dynamic": dynamic(2)}
 
 
-def made(
+def learner_of(
     backend: str, precision: str | Precision = "fixed32", kind: str = "ddpg", **options: object
 ) -> Learner:
     if precision == "dynamic":
@@ -37,18 +37,18 @@ def test_a_backend_has_the_precisions_that_it_lists_and_refuses_the_others(backe
     assert allowed == ("float32", *fixed, *(("bfloat16",) if backend == "native" else ()))
     for name, formats in FORMATS.items():
         if name in allowed:
-            found = made(backend, name)
-            assert isinstance(found, FixedPointLearner)
-            assert (found.backend, found.precision) == (backend, formats)
+            trainee = learner_of(backend, name)
+            assert isinstance(trainee, FixedPointLearner)
+            assert (trainee.backend, trainee.precision) == (backend, formats)
         else:
             with pytest.raises(ValueError, match=rf"^precision: found '{name}'; allowed: float32$"):
-                made(backend, name)
+                learner_of(backend, name)
             with pytest.raises(ValueError, match=r"^precision: found formats; allowed: float32"):
-                made(backend, formats)
+                learner_of(backend, formats)
 
 
 def test_floats_are_the_default() -> None:
-    for found in (made("native", "float32"), learner.create(cases.algorithm("ddpg"), batch_size=4)):
+    for found in (learner_of("native", "float32"), learner.create(cases.algorithm("ddpg"), batch_size=4)):
         assert not isinstance(found, FixedPointLearner)
 
 
@@ -101,10 +101,10 @@ def test_an_algorithm_in_float64_takes_the_same_steps_in_fixed_point(precision: 
 
 
 def test_products_of_another_kind_go_with_bfloat16_alone() -> None:
-    chosen = made("native", "bfloat16", products="emulated")
+    chosen = learner_of("native", "bfloat16", products="emulated")
     assert chosen.products == "emulated"
     with pytest.raises(ValueError, match=r"^products: found 'float32'"):
-        made("native", "bfloat16", products="float32")
+        learner_of("native", "bfloat16", products="float32")
 
 
 def test_an_unknown_backend_has_no_precisions() -> None:
@@ -118,7 +118,7 @@ def test_an_unknown_backend_has_no_precisions() -> None:
 def test_it_acts_explores_and_steps_as_a_learner_in_floats_does(
     backend: str, precision: str, kind: str
 ) -> None:
-    fixed, floats = made(backend, precision, kind), made("reference", "float32", kind)
+    fixed, floats = learner_of(backend, precision, kind), learner_of("reference", "float32", kind)
     observation = np.random.default_rng(1).standard_normal((7, 5)).astype(np.float32)
     for step, batch in enumerate(batches(kind, 3)):
         found, like = fixed.step(batch), floats.step(batch)
@@ -137,7 +137,7 @@ def test_it_acts_explores_and_steps_as_a_learner_in_floats_does(
 
 @pytest.mark.parametrize("backend", FIXED)
 def test_parameters_and_state_are_copies(backend: str) -> None:
-    fixed = made(backend)
+    fixed = learner_of(backend)
     before = fixed.state_dict()
     for array in (*fixed.parameters().values(), *fixed.state_dict().values()):
         array[...] = 0
@@ -147,7 +147,7 @@ def test_parameters_and_state_are_copies(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", FIXED)
 def test_a_batch_that_is_refused_leaves_the_state_as_it_was(backend: str) -> None:
-    fixed = made(backend)
+    fixed = learner_of(backend)
     (batch,) = batches("ddpg", 1)
     before = fixed.state_dict()
     with pytest.raises(ValueError, match=r"^reward: found NaN"):
@@ -160,7 +160,7 @@ def test_a_batch_that_is_refused_leaves_the_state_as_it_was(backend: str) -> Non
 @pytest.mark.parametrize("precision", FORMATS)
 @pytest.mark.parametrize("backend", ["native", "torch"])
 def test_backends_take_the_same_steps_to_the_last_bit(backend: str, precision: str) -> None:
-    definition, other = made("reference", precision, seed=3), made(backend, precision, seed=3)
+    definition, other = learner_of("reference", precision, seed=3), learner_of(backend, precision, seed=3)
     for batch in batches("ddpg", 4):
         np.testing.assert_array_equal(other.step(batch).td_errors, definition.step(batch).td_errors)
     for name, value in definition.state_dict().items():
@@ -168,7 +168,7 @@ def test_backends_take_the_same_steps_to_the_last_bit(backend: str, precision: s
 
 
 def test_dynamic_narrows_after_its_delay() -> None:
-    fixed = made("native", "dynamic", delay=3)
+    fixed = learner_of("native", "dynamic", delay=3)
     assert isinstance(fixed, FixedPointLearner)
     found = []
     for batch in batches("ddpg", 4):

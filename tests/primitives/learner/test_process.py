@@ -48,10 +48,10 @@ def calls_of(made: Learner) -> dict[str, Callable[[], object]]:
 
 @pytest.mark.parametrize(("backend", "options"), KINDS)
 def test_a_forked_learner_refuses_by_name(backend: str, options: dict[str, object]) -> None:
-    made = learner.create(cases.algorithm("dqn"), backend=backend, batch_size=cases.BATCH_SIZE, **options)
-    calls = calls_of(made)
+    trainee = learner.create(cases.algorithm("dqn"), backend=backend, batch_size=cases.BATCH_SIZE, **options)
+    calls = calls_of(trainee)
     calls["step"]()
     found = dict(zip(calls, outcomes(calls.values()), strict=True))
-    refusal = f"RuntimeError: this {type(made).__name__} belongs to process {os.getpid()}, found "
+    refusal = f"RuntimeError: this {type(trainee).__name__} belongs to process {os.getpid()}, found "
     assert {name for name, one in found.items() if not one.startswith(refusal)} == set(), found
     calls["step"]()

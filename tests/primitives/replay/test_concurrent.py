@@ -92,13 +92,13 @@ def test_fills_the_arrays_given(rng: np.random.Generator) -> None:
 
 @pytest.fixture
 def memmaps(tmp_path: Path) -> Callable[[dict], dict]:
-    def made(arrays: dict) -> dict:
+    def mapped(arrays: dict) -> dict:
         return {
             name: np.memmap(tmp_path / name, array.dtype, "w+", shape=array.shape) if array.size else array
             for name, array in arrays.items()
         }
 
-    return made
+    return mapped
 
 
 def test_fills_what_is_no_exact_dict_of_exact_arrays(rng: np.random.Generator, memmaps) -> None:

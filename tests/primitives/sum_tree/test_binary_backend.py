@@ -12,7 +12,7 @@ from placerl.primitives.sum_tree.base import fractions
 LEAVES = np.arange(50)
 
 
-def made(priorities: np.ndarray) -> sum_tree.SumTree:
+def tree_of(priorities: np.ndarray) -> sum_tree.SumTree:
     tree = sum_tree.create(len(LEAVES), backend="binary", dtype=np.float64)
     tree.update(LEAVES, priorities)
     return tree
@@ -33,7 +33,7 @@ class Interrupted(np.random.Generator):
 @pytest.mark.parametrize("stratified", [False, True])
 def test_a_sample_draws_the_leaves_that_find_finds(stratified: bool) -> None:
     priorities = np.random.default_rng(1).random(len(LEAVES)) * (LEAVES % 3 > 0)
-    tree = made(priorities)
+    tree = tree_of(priorities)
     places = fractions(300, np.random.default_rng(2), stratified) * tree.total
     found = tree.sample(300, np.random.default_rng(2), stratified)
     np.testing.assert_array_equal(found, tree.find(np.minimum(places, np.nextafter(tree.total, 0.0))))
@@ -41,7 +41,7 @@ def test_a_sample_draws_the_leaves_that_find_finds(stratified: bool) -> None:
 
 
 def test_a_sample_is_of_the_tree_at_one_moment() -> None:
-    tree = made(np.ones(len(LEAVES)))
+    tree = tree_of(np.ones(len(LEAVES)))
     falling = Interrupted(3, lambda: tree.update(LEAVES, 1e-6 * (LEAVES == 7)))
     assert tree.sample(20, falling).tolist() == [7] * 20
     tree.update(LEAVES, np.ones(len(LEAVES)))

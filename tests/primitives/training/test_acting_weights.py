@@ -29,7 +29,7 @@ class Doubled(DDPG):
         return found | {last: 2 * found[last]}
 
 
-def made(algorithm: Algorithm) -> tuple[Any, NativeExecutable]:
+def compiled(algorithm: Algorithm) -> tuple[Any, NativeExecutable]:
     structure = algorithm.initialise(torch.Generator().manual_seed(0))
     graphs = {variant: step_graph(algorithm, 4, variant) for variant in algorithm.variants}
     return structure, NativeExecutable(graphs)
@@ -40,7 +40,7 @@ def made(algorithm: Algorithm) -> tuple[Any, NativeExecutable]:
     [DQN((4,), 2, SMALL, action_kind="discrete"), DDPG((3,), 2, SMALL, action_kind="continuous")],
 )
 def test_what_is_written_to_the_state_is_in_the_weights(algorithm: Algorithm) -> None:
-    structure, executable = made(algorithm)
+    structure, executable = compiled(algorithm)
     wanted: Mapping[str, Any] = algorithm.acting_parameters(structure)
     weights = acting_weights(algorithm, structure, executable)
     assert [value.shape for value in weights] == [tuple(value.shape) for value in wanted.values()]
@@ -53,4 +53,4 @@ def test_a_computed_weight_is_refused_by_name() -> None:
     algorithm = Doubled((3,), 2, SMALL, action_kind="continuous")
     name = list(algorithm.acting_parameters(algorithm.initialise(torch.Generator())))[-1]
     with pytest.raises(ValueError, match=f"acting_parameters: found a copy, '{name}'; allowed: parts of the"):
-        acting_weights(algorithm, *made(algorithm))
+        acting_weights(algorithm, *compiled(algorithm))

@@ -16,7 +16,7 @@ from tests.harness.cli.command_line import Placerl
 SLOW = "primitives.Primitives.track_call('a/32', 'sample native')"
 
 
-def kept(*times_s: float | None) -> dict[str, object]:
+def stored_times(*times_s: float | None) -> dict[str, object]:
     """What asv 0.6 keeps of one benchmark with two parameters, of which the second has as many values as times."""
     values = [["'a/32'"], [f"'{name} native'" for name in ("sample", "update", "insert")[: len(times_s)]]]
     columns = ["result", "params", "version", "started_at", "profile"]
@@ -35,7 +35,7 @@ def asv_that_writes(folder: Path, said: str, monkeypatch: pytest.MonkeyPatch) ->
 def keep(folder: Path, commit: str, *times_s: float | None) -> None:
     path = folder / asv_bench.RESULTS / "machine" / f"{commit * 8}-virtualenv-py3.11.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(kept(*times_s)))
+    path.write_text(json.dumps(stored_times(*times_s)))
 
 
 CHANGED = "SOME BENCHMARKS HAVE CHANGED SIGNIFICANTLY."

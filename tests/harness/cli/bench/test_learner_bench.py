@@ -271,8 +271,8 @@ def test_a_side_in_bfloat16_has_a_roof_of_its_own():
 
 
 def test_a_table_and_the_rows_say_what_limits_the_native_learner():
-    made = rows(bfloat16=400.0)
-    text = learner_bench.table([CELL], made)
+    stored = rows(bfloat16=400.0)
+    text = learner_bench.table([CELL], stored)
     assert f"float32 100 GFLOP/s, bfloat16 ({bfloat16_products()}) 400 GFLOP/s." in text
     assert "check: no device" in text
     assert "matrix products 60%, reductions 30%, the call, draws and cooled caches 10%" in text
@@ -281,11 +281,11 @@ def test_a_table_and_the_rows_say_what_limits_the_native_learner():
     assert (
         f"the products' arithmetic alone would, at the peak of as many cores, be {bound:.2f}x tuned" in text
     )
-    by_side = {row.backend: row for row in made}
+    by_side = {row.backend: row for row in stored}
     assert by_side["native"].verdicts == result().verdicts()
     assert by_side["opencl"].status == "failed"
-    assert {row.threads for row in made} == {1}
-    json.dumps([row.to_json() for row in made])
+    assert {row.threads for row in stored} == {1}
+    json.dumps([row.to_json() for row in stored])
 
 
 def test_trained_rows_state_the_steps_that_were_taken(monkeypatch):

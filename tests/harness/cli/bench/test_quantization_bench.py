@@ -66,10 +66,10 @@ def test_formats_are_compared_in_the_rounds_that_each_has_a_sample_of() -> None:
 
 
 def test_a_format_that_failed_is_named_in_the_table() -> None:
-    made = rows(8e-3, 2e-3)
+    stored = rows(8e-3, 2e-3)
     lost = {"status": "failed", "reason": "call: no memory", "value": None, "low": None, "high": None}
-    made[1] = replace(made[1], samples=(), **lost)
-    assert "| fixed 32 | failed: call: no memory |" in quantization_bench.table(made)
+    stored[1] = replace(stored[1], samples=(), **lost)
+    assert "| fixed 32 | failed: call: no memory |" in quantization_bench.table(stored)
 
 
 @pytest.mark.parametrize(("option", "least"), [("--batch-size", "1"), ("--rounds", "15")])

@@ -12,21 +12,21 @@ PLATFORM = platforms.load("pal21")
 
 def test_equation_5_holds_exactly_where_the_curves_meet() -> None:
     """PAL VI-G with a ratio of 1: 300 collected and 100 consumed a core on 8 cores need 2 and 6."""
-    found = allocate(lambda cores: 300 * cores, lambda cores: 100 * cores, 8, update_interval=1)
-    assert (found.actor_cores, found.learner_cores) == (2, 6)
-    assert found.gradient_steps_per_s == 600
-    assert found.imbalance == 0
+    allocation = allocate(lambda cores: 300 * cores, lambda cores: 100 * cores, 8, update_interval=1)
+    assert (allocation.actor_cores, allocation.learner_cores) == (2, 6)
+    assert allocation.gradient_steps_per_s == 600
+    assert allocation.imbalance == 0
 
 
 def test_the_update_interval_asks_for_more_collection() -> None:
-    found = allocate(lambda cores: 100 * cores, lambda cores: 100 * cores, 8, update_interval=3)
-    assert (found.actor_cores, found.learner_cores) == (6, 2)
+    allocation = allocate(lambda cores: 100 * cores, lambda cores: 100 * cores, 8, update_interval=3)
+    assert (allocation.actor_cores, allocation.learner_cores) == (6, 2)
 
 
 def test_cores_beyond_saturation_are_not_taken() -> None:
     """PAL VI-E: beyond some cores the accelerator is the bottleneck."""
-    found = allocate(lambda cores: 100 * cores, lambda cores: 100 * min(cores, 3), 8, update_interval=1)
-    assert (found.actor_cores, found.learner_cores) == (3, 3)
+    allocation = allocate(lambda cores: 100 * cores, lambda cores: 100 * min(cores, 3), 8, update_interval=1)
+    assert (allocation.actor_cores, allocation.learner_cores) == (3, 3)
 
 
 def test_one_core_cannot_be_shared_out() -> None:
@@ -39,28 +39,28 @@ rates = st.floats(1, 1e5)
 
 @given(rates, rates, st.integers(2, 12), st.integers(1, 8))
 def test_no_allocation_trains_faster(collect: float, consume: float, cores: int, interval: int) -> None:
-    found = allocate(lambda x: collect * x, lambda x: consume * x, cores, interval)
-    assert found.actor_cores + found.learner_cores <= cores
+    allocation = allocate(lambda x: collect * x, lambda x: consume * x, cores, interval)
+    assert allocation.actor_cores + allocation.learner_cores <= cores
     for actors in range(1, cores):
         reached = min(collect * actors / interval, consume * (cores - actors))
-        assert reached <= found.gradient_steps_per_s * (1 + 1e-9)
+        assert reached <= allocation.gradient_steps_per_s * (1 + 1e-9)
 
 
 def test_two_cores_are_enough() -> None:
-    found = allocate(lambda cores: 50 * cores, lambda cores: 200 * cores, 2, update_interval=1)
-    assert (found.actor_cores, found.learner_cores) == (1, 1)
-    assert (found.gradient_steps_per_s, found.imbalance) == (50, 0.75)
+    allocation = allocate(lambda cores: 50 * cores, lambda cores: 200 * cores, 2, update_interval=1)
+    assert (allocation.actor_cores, allocation.learner_cores) == (1, 1)
+    assert (allocation.gradient_steps_per_s, allocation.imbalance) == (50, 0.75)
 
 
 def test_of_equally_fast_allocations_the_best_balanced_wins_though_it_takes_more_cores() -> None:
-    found = allocate(lambda cores: 100, lambda cores: 300 - 50 * cores, 4, update_interval=1)
-    assert (found.actor_cores, found.learner_cores) == (1, 3)
-    assert found.imbalance == pytest.approx(1 / 3)
+    allocation = allocate(lambda cores: 100, lambda cores: 300 - 50 * cores, 4, update_interval=1)
+    assert (allocation.actor_cores, allocation.learner_cores) == (1, 3)
+    assert allocation.imbalance == pytest.approx(1 / 3)
 
 
 def test_of_equally_fast_and_balanced_allocations_the_smallest_wins() -> None:
-    found = allocate(lambda cores: 100, lambda cores: 100, 5, update_interval=1)
-    assert (found.actor_cores, found.learner_cores) == (1, 1)
+    allocation = allocate(lambda cores: 100, lambda cores: 100, 5, update_interval=1)
+    assert (allocation.actor_cores, allocation.learner_cores) == (1, 1)
 
 
 TIMES_S = {

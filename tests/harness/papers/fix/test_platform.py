@@ -114,12 +114,12 @@ def test_the_bottleneck_is_what_takes_more_than_half(
 def test_both_widths_of_activations_must_give_the_outcome(
     key: str, environment_s: float, tmp_path: Path
 ) -> None:
-    def found(*rates: float) -> Finding:
+    def finding(*rates: float) -> Finding:
         rows = [row for rate, bits in zip(rates, (32, 16), strict=True) for row in array([rate] * 4, bits)]
         return verdict(key, tmp_path / str(rates[0]), *rows, *host(environment_s)).finding
 
-    assert found(6e4, 6e4).outcome is Outcome.CONSISTENT
-    apart = found(1e3, 6e4)
+    assert finding(6e4, 6e4).outcome is Outcome.CONSISTENT
+    apart = finding(1e3, 6e4)
     assert apart.outcome is Outcome.NO_VERDICT
     assert "with 32 bits no verdict, with 16 bits consistent" in apart.explanation
 

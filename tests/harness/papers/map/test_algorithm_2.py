@@ -140,10 +140,10 @@ def test_of_the_timed_forms_one_lacks_the_root_s_additions_alone() -> None:
 
 
 def test_additions_that_take_no_time_are_no_negative_share(tmp_path: Path) -> None:
-    made = timed_rows("cuda", {LEVELS: 20, ATOMIC: 10, ROOTLESS: 11})
+    rows = timed_rows("cuda", {LEVELS: 20, ATOMIC: 10, ROOTLESS: 11})
     assert (
         "take at least 0% of its time"
-        in RootAdditionsLimitUpdates().judge(frame_of(tmp_path, *made)).explanation
+        in RootAdditionsLimitUpdates().judge(frame_of(tmp_path, *rows)).explanation
     )
 
 
@@ -165,8 +165,8 @@ def test_without_errors_the_tree_is_not_judged(tmp_path: Path) -> None:
 def test_the_verdict_on_atomic_additions(
     levels: float, atomic: float, rootless: float, outcome: Outcome, tmp_path: Path
 ) -> None:
-    made = timed_rows("cuda", {LEVELS: levels, ATOMIC: atomic, ROOTLESS: rootless})
-    finding = RootAdditionsLimitUpdates().judge(frame_of(tmp_path, *made))
+    rows = timed_rows("cuda", {LEVELS: levels, ATOMIC: atomic, ROOTLESS: rootless})
+    finding = RootAdditionsLimitUpdates().judge(frame_of(tmp_path, *rows))
     assert finding.outcome is outcome
     each = len(FANOUTS) * len(BATCH_SIZES)
     values = [number.value for number in finding.ours]
@@ -184,9 +184,9 @@ def test_another_device_only_stands_in(tmp_path: Path) -> None:
 
 
 def test_a_size_without_one_of_its_sides_is_left_out(tmp_path: Path) -> None:
-    made = timed_rows("cuda", {LEVELS: 20, ATOMIC: 10, ROOTLESS: 5})
-    del made[1]  # the null of K = 2 at the smallest batch
+    rows = timed_rows("cuda", {LEVELS: 20, ATOMIC: 10, ROOTLESS: 5})
+    del rows[1]  # the null of K = 2 at the smallest batch
     assert (
-        len(RootAdditionsLimitUpdates().judge(frame_of(tmp_path, *made)).ours)
+        len(RootAdditionsLimitUpdates().judge(frame_of(tmp_path, *rows)).ours)
         == 2 * len(FANOUTS) * len(BATCH_SIZES) - 2
     )

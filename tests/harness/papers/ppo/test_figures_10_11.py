@@ -55,8 +55,8 @@ def test_small_mini_batches_slow_down_the_cpu_and_the_accelerator(
 
 
 def test_values_of_samples_are_inferences_too(tmp_path: Path) -> None:
-    made = rows("Hopper", SMALL, 1.0, 0.7, 4.0, prepare_s=0.6)
-    found = finding("PPO-F10", tmp_path, made)
+    stored = rows("Hopper", SMALL, 1.0, 0.7, 4.0, prepare_s=0.6)
+    found = finding("PPO-F10", tmp_path, stored)
     assert found.outcome is Outcome.NO_VERDICT
     values = {number.quantity: number.value for number in found.ours}
     name = "Hopper, N=16, T=512, M=64: inference, FPGA over CPU, at most"

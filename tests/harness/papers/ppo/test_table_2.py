@@ -109,8 +109,8 @@ def test_gains_over_the_cpu(small_s: float, large_s: float, outcome: Outcome, tm
 
 def test_networks_that_prepare_samples_are_no_work_of_the_host(tmp_path: Path) -> None:
     """PPO 3 has both networks on the accelerator: without these 2 s the bound of the gain is 1.53, with them 1.20."""
-    made = rows("Hopper", LARGE, 5.2, 0.3, 3.5, prepare_s=2.0)
-    found = finding("PPO-T2-CPU", tmp_path, made)
+    stored = rows("Hopper", LARGE, 5.2, 0.3, 3.5, prepare_s=2.0)
+    found = finding("PPO-T2-CPU", tmp_path, stored)
     assert found.ours[0].value == pytest.approx(11.0 / 7.2, rel=0.01)
     assert found.outcome is Outcome.NO_VERDICT
     on_host = rows("Hopper", LARGE, 7.2, 0.3, 3.5)
@@ -148,8 +148,8 @@ def test_too_few_iterations_for_an_interval_refute_nothing(
 
 def test_an_iteration_that_table_2_lacks_is_below_none_of_its_gains(tmp_path: Path) -> None:
     iteration = PpoIteration(3, 100, 50, 2)
-    made = rows("Hopper", iteration, 1.0, 2.0, 2.0)
-    assert finding("PPO-T2-CPU", tmp_path, made).outcome is Outcome.NO_VERDICT
+    stored = rows("Hopper", iteration, 1.0, 2.0, 2.0)
+    assert finding("PPO-T2-CPU", tmp_path, stored).outcome is Outcome.NO_VERDICT
 
 
 @pytest.mark.parametrize(

@@ -357,7 +357,9 @@ def primitive_times(primitive: str, noisy: bool = False) -> list[Row]:
     ("key", "primitives"), [("PRL-F6", ("sum_tree.sample", "sum_tree.update")), ("PRL-F7", ("learner.step",))]
 )
 def test_primitives_over_devices(key: str, primitives: tuple[str, ...], tmp_path: Path) -> None:
-    def found(folder: str, noisy: bool = False, kinds: str = "cpu cuda fpga", swap: bool = False) -> Outcome:
+    def outcome(
+        folder: str, noisy: bool = False, kinds: str = "cpu cuda fpga", swap: bool = False
+    ) -> Outcome:
         rows = [row for primitive in primitives for row in primitive_times(primitive, noisy)]
         names = {"cpu": "cuda", "cuda": "cpu"} if swap else {}
         chosen = [
@@ -365,7 +367,7 @@ def test_primitives_over_devices(key: str, primitives: tuple[str, ...], tmp_path
         ]
         return verdict(key, tmp_path / folder, *chosen).finding.outcome
 
-    assert found("holds") is Outcome.IN_KIND
-    assert found("noisy", noisy=True) is Outcome.NO_VERDICT
-    assert found("swapped", swap=True) is Outcome.NOT_REPRODUCED
-    assert found("cpu", kinds="cpu fpga") is Outcome.NOT_RUN
+    assert outcome("holds") is Outcome.IN_KIND
+    assert outcome("noisy", noisy=True) is Outcome.NO_VERDICT
+    assert outcome("swapped", swap=True) is Outcome.NOT_REPRODUCED
+    assert outcome("cpu", kinds="cpu fpga") is Outcome.NOT_RUN

@@ -11,21 +11,21 @@ DDPG = workloads.load("cartpole-ddpg")
 
 
 @pytest.fixture
-def made():
-    found = list(streamed_cases(DDPG, 8))
-    if not found:
+def cases():
+    streamed = list(streamed_cases(DDPG, 8))
+    if not streamed:
         pytest.skip("no OpenCL device")
-    return found
+    return streamed
 
 
-def test_each_number_of_streams_is_timed_on_each_device(made):
-    devices = {one.target for one in made}
-    assert len(made) == len(STREAMS) * len(devices)
-    assert {one.primitive for one in made} == {f"learner.step in {number} streams" for number in STREAMS}
+def test_each_number_of_streams_is_timed_on_each_device(cases):
+    devices = {one.target for one in cases}
+    assert len(cases) == len(STREAMS) * len(devices)
+    assert {one.primitive for one in cases} == {f"learner.step in {number} streams" for number in STREAMS}
 
 
-def test_a_step_in_streams_passes_its_check_and_a_wrong_one_does_not(made, monkeypatch):
-    case = made[0].case
+def test_a_step_in_streams_passes_its_check_and_a_wrong_one_does_not(cases, monkeypatch):
+    case = cases[0].case
     learner = case.setup()
     case.check(learner)
     taken = learner.step(case.inputs(learner, np.random.default_rng(0)))

@@ -35,14 +35,14 @@ class Counting(Nothing):
         self.taken.append(gradient_steps)
 
 
-def made(host, step_s, cold=False, gradient_steps=1):
+def round_of(host, step_s, cold=False, gradient_steps=1):
     parts, clock = Counting(host, step_s), Recorder()
     loop = TrainingLoop(clock, parts.units, Shape(gradient_steps=gradient_steps), Traffic())
     return Round(loop, clock, parts, gradient_steps, cold), parts
 
 
 def test_a_long_round_is_run_once_with_all_parts(host):
-    rounds, parts = made(host, 1.5 * SHORT_ROUND_S)
+    rounds, parts = round_of(host, 1.5 * SHORT_ROUND_S)
     rounds.run()
     rounds.taken()
     before = parts.steps
@@ -55,7 +55,7 @@ def test_a_long_round_is_run_once_with_all_parts(host):
 
 
 def test_a_short_round_has_each_part_timed_in_rounds_of_its_own(host):
-    rounds, parts = made(host, SHORT_ROUND_S / 10)
+    rounds, parts = round_of(host, SHORT_ROUND_S / 10)
     rounds.run()
     found = rounds.taken()
     assert set(found) == {"collect", "insert", "sample", "learn", "update", "runtime"}
@@ -71,7 +71,7 @@ def test_a_short_round_has_each_part_timed_in_rounds_of_its_own(host):
 
 
 def test_rounds_with_emptied_caches_are_never_short(host):
-    rounds, parts = made(host, 0.0, cold=True)
+    rounds, parts = round_of(host, 0.0, cold=True)
     rounds.run()
     assert parts.steps == 1
 
@@ -79,7 +79,7 @@ def test_rounds_with_emptied_caches_are_never_short(host):
 @pytest.mark.parametrize("step_s", [SHORT_ROUND_S / 10, SHORT_ROUND_S])
 def test_in_a_round_of_several_gradient_steps_the_time_is_one_step_s(host, step_s):
     """Predictions multiply these times by the number of steps; of what a round calls once they do not."""
-    rounds, parts = made(host, step_s, gradient_steps=4)
+    rounds, parts = round_of(host, step_s, gradient_steps=4)
     rounds.run()
     rounds.taken()
     before = parts.steps

@@ -29,7 +29,7 @@ class Pool:
 
 
 @pytest.fixture
-def made(monkeypatch):
+def created_learners(monkeypatch):
     """The learners that were created, as target and threads."""
     learners = []
 
@@ -51,18 +51,18 @@ def parts(threads=1, actors=1, like=None):
     return SharedParts(item, replace(problem_of(item, 32), learner_threads=threads), like)
 
 
-def test_parts_of_more_threads_have_their_own_learners_and_the_same_replays(made):
+def test_parts_of_more_threads_have_their_own_learners_and_the_same_replays(created_learners):
     one = parts()
     two = parts(threads=2, like=one)
     assert one.learner(NATIVE) is one.learner(NATIVE)
     assert one.learner(NATIVE) is not two.learner(NATIVE)
     assert parts(actors=8, like=two).learner(NATIVE) is one.learner(NATIVE)
-    assert made == [(NATIVE, 1), (NATIVE, 2)]
+    assert created_learners == [(NATIVE, 1), (NATIVE, 2)]
     assert one.replay(NATIVE) is two.replay(NATIVE)
     assert parts().learner(NATIVE) is not one.learner(NATIVE), "unless they are like them"
 
 
-def test_as_many_actors_are_one_process_for_learners_of_all_threads(made):
+def test_as_many_actors_are_one_process_for_learners_of_all_threads(created_learners):
     one = parts()
     two, more = parts(threads=2, like=one), parts(actors=8, like=one)
     for some in (one, two, more, one):
@@ -75,7 +75,7 @@ def test_as_many_actors_are_one_process_for_learners_of_all_threads(made):
     assert len(Pool.started) == 3
 
 
-def test_processes_of_on_policy_actors_are_shared_by_number(made):
+def test_processes_of_on_policy_actors_are_shared_by_number(created_learners):
     one = parts(actors=2)
     plan = ActorPlan((lambda: None, lambda: None), np.random.SeedSequence(0), {}, 4)
     for learner, processes in (("a", 2), ("b", 2), ("a", 1)):
@@ -84,7 +84,7 @@ def test_processes_of_on_policy_actors_are_shared_by_number(made):
     assert [pool.plan for pool in Pool.started] == [plan, plan]
 
 
-def test_replays_whose_trees_are_apart_share_one_storage_and_have_priorities_of_their_own(made):
+def test_replays_whose_trees_are_apart_share_one_storage_and_have_priorities_of_their_own(created_learners):
     one = parts()
     flat, binary, fused = one.replay(Target("flat")), one.replay(Target("binary")), one.replay(NATIVE)
     assert flat.storage is binary.storage

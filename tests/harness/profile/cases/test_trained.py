@@ -64,8 +64,8 @@ def test_an_on_policy_training_keeps_the_samples_of_an_iteration() -> None:
     assert start.steps >= 1
     samples = item.training.actors * item.algorithm.hyperparameters["trajectory_length"]
     assert {len(column) for column in start.columns.values()} == {samples}
-    made = created(item, 64, NATIVE, start)
-    check_step(item, made, start.batch(64, np.random.default_rng(0)))
+    trainee = created(item, 64, NATIVE, start)
+    check_step(item, trainee, start.batch(64, np.random.default_rng(0)))
 
 
 def test_one_training_serves_every_size_of_the_replay(small: Workload, monkeypatch) -> None:
@@ -81,8 +81,8 @@ def test_one_training_serves_every_size_of_the_replay(small: Workload, monkeypat
 def test_a_learner_continues_from_it_on_every_backend(
     small: Workload, start: TrainedStart, target: Target
 ) -> None:
-    made = created(small, 16, target, start)
-    state = made.state_dict()
+    trainee = created(small, 16, target, start)
+    state = trainee.state_dict()
     assert state.keys() == start.state.keys()
     for name, array in start.state.items():
         np.testing.assert_array_equal(state[name], array, err_msg=name)
@@ -91,9 +91,9 @@ def test_a_learner_continues_from_it_on_every_backend(
 def test_a_learner_that_narrows_does_so_by_its_own_steps_from_it(
     small: Workload, start: TrainedStart
 ) -> None:
-    made = created(small, 16, Target("native", precision="dynamic"), start)
-    assert made.gradient_steps == 2
-    assert made.quantised
+    trainee = created(small, 16, Target("native", precision="dynamic"), start)
+    assert trainee.gradient_steps == 2
+    assert trainee.quantised
 
 
 def test_cases_say_from_which_state_they_are_timed(small: Workload) -> None:

@@ -21,12 +21,12 @@ NOISY = {"status": "too_noisy", "reason": "the interval is 30% of the median, wh
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Content:
+def content(tmp_path_factory: pytest.TempPathFactory) -> Content:
     return read(sample.write(tmp_path_factory.mktemp("store") / "store.sqlite"))
 
 
-def test_comparisons_have_both_rates_the_null_and_a_verdict(made: Content) -> None:
-    verdicts = {(c.workload, c.baseline): c for c in made.comparisons}
+def test_comparisons_have_both_rates_the_null_and_a_verdict(content: Content) -> None:
+    verdicts = {(c.workload, c.baseline): c for c in content.comparisons}
     first = verdicts["cartpole-ddpg", "sb3"]
     assert (first.verdict, verdicts["cartpole-dqn", "sb3"].verdict) == ("faster", "no verdict")
     assert verdicts["hopper-ddpg", "sb3"].verdict == "slower"
@@ -161,13 +161,13 @@ def test_a_comparison_that_fails_later_does_not_show_the_ratio_of_an_earlier_one
     assert (found.verdict, found.reason, found.ratio, found.theirs) == ("failed", "sb3: crash", None, None)
 
 
-def test_what_was_learnt_and_lost_again_shows_beside_the_end(made: Content) -> None:
-    ours, theirs = made.learning
+def test_what_was_learnt_and_lost_again_shows_beside_the_end(content: Content) -> None:
+    ours, theirs = content.learning
     assert (ours.system, theirs.system, ours.seeds, ours.best_step) == ("placerl", "sb3", 5, 90_000)
     assert ours.end
     assert ours.best
     assert (ours.end.value, ours.best.value, ours.best.provenance) == (120, 430, "measured")
-    table = pages.render(made, "libraries").partition('id="learning"')[2].partition("</table>")[0]
+    table = pages.render(content, "libraries").partition('id="learning"')[2].partition("</table>")[0]
     for value in ("120", "430", "90,000", "300", "310"):
         assert f">{value}</data>" in table
 

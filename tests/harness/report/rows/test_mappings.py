@@ -22,12 +22,12 @@ from tests.harness.report import sample
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Content:
+def content(tmp_path_factory: pytest.TempPathFactory) -> Content:
     return read(sample.write(tmp_path_factory.mktemp("store") / "store.sqlite"))
 
 
-def test_predictions_meet_what_was_achieved(made: Content) -> None:
-    by_place = {(p.workload, p.mapping, p.strategy): p for p in made.predictions}
+def test_predictions_meet_what_was_achieved(content: Content) -> None:
+    by_place = {(p.workload, p.mapping, p.strategy): p for p in content.predictions}
     chosen = by_place["hopper-ddpg", "torch-native-cpu", "map-tpds23"]
     assert chosen.chosen_among == ("here",)
     assert chosen.achieved is not None
@@ -37,8 +37,8 @@ def test_predictions_meet_what_was_achieved(made: Content) -> None:
     assert by_place["hopper-ddpg", "graph-reference-cpu", "map-tpds23"].achieved is None
 
 
-def test_a_heat_map_holds_every_mapping_and_marks_the_best_and_the_chosen(made: Content) -> None:
-    (found,) = tables.heat_maps(made.predictions)
+def test_a_heat_map_holds_every_mapping_and_marks_the_best_and_the_chosen(content: Content) -> None:
+    (found,) = tables.heat_maps(content.predictions)
     assert (found.workload, found.batch_sizes) == ("pendulum-td3", (32, 256))
     assert found.mappings == ("native-native-cpu", "opencl-flat-cpu", "torch-native-cpu")
     assert [found.best(size) for size in (32, 256)] == ["native-native-cpu", "torch-native-cpu"]

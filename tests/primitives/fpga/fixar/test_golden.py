@@ -74,14 +74,14 @@ def test_a_tau_beyond_its_register_is_refused(tau: int) -> None:
 
 def test_a_step_is_that_of_the_software_to_a_few_units_of_the_formats() -> None:
     rng = np.random.default_rng(3)
-    made = algorithms.create(
+    algorithm = algorithms.create(
         "ddpg",
         observation_shape=(5,),
         action_size=3,
         action_kind="continuous",
         network={"hidden": SHAPE.hidden},
     )
-    software = learner.create(made, backend="reference", batch_size=SIZE, precision="fixed32")
+    software = learner.create(algorithm, backend="reference", batch_size=SIZE, precision="fixed32")
     golden = GoldenFixar(SHAPE)
     load(golden, software.state_dict())
     batch = columns(rng)

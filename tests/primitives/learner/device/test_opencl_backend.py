@@ -18,7 +18,7 @@ CASES = {
 }
 
 
-def made(name: str, backend: str = "opencl") -> learner.Learner:
+def learner_of(name: str, backend: str = "opencl") -> learner.Learner:
     algorithm = algorithms.create(name, **CASES[name][0], network={"hidden": [16, 16]})
     return learner.create(algorithm, backend=backend, batch_size=BATCH_SIZE)
 
@@ -51,7 +51,7 @@ def items(storage: Storage, count: int) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("name", CASES)
 def test_steps_agree_bit_by_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     host, resident = storages(name)
-    first, second = made(name), made(name)
+    first, second = learner_of(name), learner_of(name)
     rng = np.random.default_rng(0)
     weights = rng.random(BATCH_SIZE, dtype=np.float32)
     out = resident.allocate(BATCH_SIZE)
@@ -71,7 +71,7 @@ def test_a_batch_whose_rows_were_overwritten_is_still_learnt() -> None:
     indices = np.arange(BATCH_SIZE)
     kept, expected = resident.gather(indices), host.gather(indices)
     resident.insert(items(resident, 3) | {"reward": np.full(3, 9, np.float32)})
-    ours, theirs = made("dqn").step(kept), made("dqn").step(expected)
+    ours, theirs = learner_of("dqn").step(kept), learner_of("dqn").step(expected)
     np.testing.assert_array_equal(ours.td_errors, theirs.td_errors)
 
 
@@ -79,8 +79,8 @@ def test_a_batch_whose_rows_were_overwritten_is_still_learnt() -> None:
 def test_other_learners_read_it_from_the_host(backend: str) -> None:
     host, resident = storages("dqn")
     indices = np.arange(BATCH_SIZE)
-    ours = made("dqn", backend).step(resident.gather(indices))
-    theirs = made("dqn", backend).step(host.gather(indices))
+    ours = learner_of("dqn", backend).step(resident.gather(indices))
+    theirs = learner_of("dqn", backend).step(host.gather(indices))
     np.testing.assert_array_equal(ours.td_errors, theirs.td_errors)
 
 
@@ -97,7 +97,7 @@ def test_wrong_values_are_refused_as_on_the_host(column: str, value: float, mess
     wrong = items(resident, CAPACITY)
     wrong[column][7] = value
     resident.insert(wrong)
-    one = made("dqn")
+    one = learner_of("dqn")
     before = one.state_dict()
     with pytest.raises(ValueError, match=message):
         one.step(resident.gather(np.arange(BATCH_SIZE)))
@@ -109,17 +109,17 @@ def test_wrong_values_are_refused_as_on_the_host(column: str, value: float, mess
 def test_a_batch_that_does_not_fit_is_refused_as_on_the_host() -> None:
     _, resident = storages("dqn")
     with pytest.raises(ValueError, match="found shape"):
-        made("dqn").step(resident.gather(np.arange(BATCH_SIZE + 1)))
+        learner_of("dqn").step(resident.gather(np.arange(BATCH_SIZE + 1)))
     _, discounted = storages("dqn", discount=True)
     with pytest.raises(ValueError, match="discount"):
-        made("dqn").step(discounted.gather(np.arange(BATCH_SIZE)))
+        learner_of("dqn").step(discounted.gather(np.arange(BATCH_SIZE)))
     with pytest.raises(ValueError, match="at least 0"):
-        made("dqn").step(resident.gather(np.arange(BATCH_SIZE)), np.full(BATCH_SIZE, -1, np.float32))
+        learner_of("dqn").step(resident.gather(np.arange(BATCH_SIZE)), np.full(BATCH_SIZE, -1, np.float32))
 
 
 def test_a_learner_has_its_devices_place() -> None:
     _, resident = storages("dqn")
     batch = resident.gather([0])
     assert isinstance(batch, DeviceBatch)
-    assert made("dqn").place == batch.place
-    assert made("dqn", "native").place is None
+    assert learner_of("dqn").place == batch.place
+    assert learner_of("dqn", "native").place is None

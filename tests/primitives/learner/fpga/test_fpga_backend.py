@@ -159,20 +159,20 @@ def test_numbers_that_are_not_finite_add_up_over_nodes() -> None:
 
 
 def test_the_first_device_stands_for_the_host_and_options_reach_the_core() -> None:
-    made = learner.create(make("ddpg", torch.float32), backend="fpga", batch_size=8, design="core")
-    assert (made.device, made.executable.clock_hz) == ("u200", 285e6)
+    trainee = learner.create(make("ddpg", torch.float32), backend="fpga", batch_size=8, design="core")
+    assert (trainee.device, trainee.executable.clock_hz) == ("u200", 285e6)
     other = learner.create(make("ddpg", torch.float32), backend="fpga", device="u50", batch_size=8, side=8)
     assert (other.device, other.executable.clock_hz) == ("u50", fpga_backend.DEVICES["u50"])
-    assert (made.executable._core.side, other.executable._core.side) == (16, 8)
-    assert made.executable.not_finite == made.executable.cycles == 0
+    assert (trainee.executable._core.side, other.executable._core.side) == (16, 8)
+    assert trainee.executable.not_finite == trainee.executable.cycles == 0
 
 
 @pytest.mark.parametrize("name", ["dqn", "ddpg", "ppo"])
 def test_a_formula_gives_cycles_of_every_step(name: str) -> None:
-    made = learner.create(make(name, torch.float32), backend="fpga", batch_size=8, design="core")
+    trainee = learner.create(make(name, torch.float32), backend="fpga", batch_size=8, design="core")
     units = [
-        {made.executable._jobs[id(node)].unit for node in graph.nodes}
-        for graph in made.executable.graphs.values()
+        {trainee.executable._jobs[id(node)].unit for node in graph.nodes}
+        for graph in trainee.executable.graphs.values()
     ]
     assert all(found & set(fpga_backend.MODELLED_UNITS) for found in units)
     assert fpga_backend.MODELLED
@@ -196,8 +196,8 @@ def test_a_learner_has_the_design_with_fewer_cycles_by_the_formulas(monkeypatch:
     for core, expected in ((design.formula_cycles + 1, "pipeline"), (design.formula_cycles, "core")):
         monkeypatch.setattr(fpga_backend, "core_formula_cycles", lambda graph, cycles=core: cycles)
         assert fpga_backend.design_of(ddpg, 8, "u200") == expected
-        made = learner.create(ddpg, backend="fpga", batch_size=8)
-        assert isinstance(made.executable, FpgaExecutable) == (expected == "core")
+        trainee = learner.create(ddpg, backend="fpga", batch_size=8)
+        assert isinstance(trainee.executable, FpgaExecutable) == (expected == "core")
     monkeypatch.setattr(fpga_backend, "core_formula_cycles", lambda graph: 10**9)
     assert fpga_backend.design_of(sac, 8, "u200") == "core", "the pipeline does not run it"
 
@@ -210,8 +210,8 @@ def test_a_learner_has_the_design_with_fewer_cycles_by_the_formulas(monkeypatch:
 
 def test_options_of_the_core_choose_the_core_and_exclude_the_pipeline() -> None:
     ddpg = make("ddpg", torch.float32)
-    made = learner.create(ddpg, backend="fpga", batch_size=8, side=8)
-    assert isinstance(made.executable, FpgaExecutable)
+    trainee = learner.create(ddpg, backend="fpga", batch_size=8, side=8)
+    assert isinstance(trainee.executable, FpgaExecutable)
     for options, allowed in (
         ({"design": "pipeline", "side": 8}, "core"),
         ({"design": "cores"}, "core, pipeline"),
@@ -223,9 +223,9 @@ def test_options_of_the_core_choose_the_core_and_exclude_the_pipeline() -> None:
 def test_a_learner_has_as_many_pipelines_as_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     ddpg = make("ddpg", torch.float32)
     monkeypatch.setattr(fpga_backend, "core_formula_cycles", lambda graph: 1)  # by itself it has the core
-    made = learner.create(ddpg, backend="fpga", batch_size=8, pipelines=4)
-    assert isinstance(made.executable, PipelineExecutable)
-    assert made.executable.design.pipelines == 4
+    trainee = learner.create(ddpg, backend="fpga", batch_size=8, pipelines=4)
+    assert isinstance(trainee.executable, PipelineExecutable)
+    assert trainee.executable.design.pipelines == 4
     for options, words in (
         ({"design": "core", "pipelines": 2}, "pipelines: found 2; allowed: None with the design core"),
         ({"side": 8, "pipelines": 2}, "design: found 'pipeline'; allowed: core"),

@@ -16,7 +16,7 @@ if reason := fpga_backend.unavailable_reason():
 BATCH_SIZE = 8
 
 
-def made(name: str = "ddpg", **options: object) -> learner.Learner:
+def learner_of(name: str = "ddpg", **options: object) -> learner.Learner:
     return learner.create(make(name, torch.float32), backend="fpga", batch_size=BATCH_SIZE, **options)
 
 
@@ -26,7 +26,7 @@ def batch() -> dict[str, np.ndarray]:
 
 
 def test_its_numbers_are_the_reference_s() -> None:
-    one = made(design="pipeline")
+    one = learner_of(design="pipeline")
     reference = learner.create(make("ddpg", torch.float32), backend="reference", batch_size=BATCH_SIZE)
     assert isinstance(one.executable, PipelineExecutable)
     np.testing.assert_array_equal(one.step(batch()).td_errors, reference.step(batch()).td_errors)
@@ -43,7 +43,7 @@ def test_cycles_are_the_step_s_times_the_steps(monkeypatch: pytest.MonkeyPatch) 
         return pipeline.PipelineStep(design, {"critic": 100, "actor": 23}, {})
 
     monkeypatch.setattr(pipeline_executable.pipeline, "gradient_step", step)
-    one = made(device="u50", design="pipeline")
+    one = learner_of(device="u50", design="pipeline")
     assert (one.executable.cycles, asked) == (0, []), "nothing is simulated before a step"
     for count in (1, 2, 3):
         one.step(batch())
@@ -55,5 +55,5 @@ def test_cycles_are_the_step_s_times_the_steps(monkeypatch: pytest.MonkeyPatch) 
 
 def test_it_refuses_what_the_pipeline_does_not_run() -> None:
     with pytest.raises(ValueError, match="needs a learner pipeline for sac"):
-        made("sac", design="pipeline")
+        learner_of("sac", design="pipeline")
     assert issubclass(PipelineExecutable, ReferenceExecutable)

@@ -32,10 +32,10 @@ def parts(name, seed=0, precision="float32", **replay_options):
     options = {"beta": LinearSchedule(0.4, 1.0, 20)} | replay_options
     replay = ConcurrentReplay(Storage(CAPACITY, fields), **options)
     replay.insert(items(fields, algorithm.discrete, actions))
-    made = learner.create(
+    trainee = learner.create(
         algorithm, backend="native", batch_size=BATCH, seed=seed, precision=precision, **PRECISIONS[precision]
     )
-    return replay, made, np.random.default_rng(5)
+    return replay, trainee, np.random.default_rng(5)
 
 
 def items(fields, discrete, actions, n=ITEMS):

@@ -38,12 +38,14 @@ def test_every_way_gives_the_same_bits(simd: str, threads: int) -> None:
     graph = trace(gradient, example)
 
     def stepped(ways: tuple[int, ...]) -> list[bytes]:
-        made = NativeExecutable({"full": graph}, simd=simd, threads=threads, part_ns=0.0, blockings=ways)
+        executable = NativeExecutable(
+            {"full": graph}, simd=simd, threads=threads, part_ns=0.0, blockings=ways
+        )
         for name, value in state.items():
-            made.write_state(f"state/{name}", value)
+            executable.write_state(f"state/{name}", value)
         for _ in range(2):
-            made.step("full", {"batch/x": batch["x"]})
-        return [np.ascontiguousarray(made.state()[f"state/{name}"]).tobytes() for name in state]
+            executable.step("full", {"batch/x": batch["x"]})
+        return [np.ascontiguousarray(executable.state()[f"state/{name}"]).tobytes() for name in state]
 
     expected = stepped(())
     for way in range(1, 8):

@@ -285,8 +285,8 @@ def test_subnormal_numbers_are_zero_in_a_step_and_the_thread_keeps_its_mode(simd
         return {"sum": product, "square": batch["small"] * batch["small"], "read": batch["subnormal"] * 1e20}
 
     graph = trace(lambda state, batch: (state, step(batch)), (torch.zeros(()), example))
-    made = NativeExecutable({"full": graph}, simd=simd, threads=threads, part_ns=0)
-    found = made.step("full", {f"batch/{name}": value for name, value in inputs.items()})
+    executable = NativeExecutable({"full": graph}, simd=simd, threads=threads, part_ns=0)
+    found = executable.step("full", {f"batch/{name}": value for name, value in inputs.items()})
     assert {name.split("/")[-1]: float(np.abs(value).max()) for name, value in found.items()} == {
         "sum": 0.0,
         "square": 0.0,
@@ -355,8 +355,8 @@ def test_products_in_bfloat16_round_their_operands_and_add_up_in_float32(
 
     example = {"a": torch.from_numpy(a), "b": torch.from_numpy(b)}
     graph = trace(lambda state, batch: (state, step(batch)), (torch.zeros(()), example))
-    made = NativeExecutable({"full": graph}, products=products, threads=threads, part_ns=0)
-    found = made.step("full", {"batch/a": a, "batch/b": b})
+    executable = NativeExecutable({"full": graph}, products=products, threads=threads, part_ns=0)
+    found = executable.step("full", {"batch/a": a, "batch/b": b})
     left, right = (
         torch.from_numpy(x).bfloat16().double() for x in (a.T if turn_a else a, b.T if turn_b else b)
     )
@@ -394,5 +394,5 @@ def test_a_step_in_bfloat16_is_near_that_of_float32_and_not_the_same(name: str) 
 @pytest.mark.parametrize("simd", [level for level in USABLE if level != "avx512"])
 def test_bfloat16_without_its_instructions_is_emulated(simd: str) -> None:
     algorithm = make("dqn", torch.float32)
-    made = learner.create(algorithm, batch_size=8, backend="native", simd=simd, precision="bfloat16")
-    assert made.products == "emulated"
+    trainee = learner.create(algorithm, batch_size=8, backend="native", simd=simd, precision="bfloat16")
+    assert trainee.products == "emulated"

@@ -31,7 +31,7 @@ THREADS = st.integers(2, 4)
 SIZES = st.one_of(st.integers(1, 40), st.sampled_from([63, 64, 65, 128, 300, 331]))
 
 
-def made(graph: Graph, threads: int, simd: str = "") -> NativeExecutable:
+def executable_of(graph: Graph, threads: int, simd: str = "") -> NativeExecutable:
     """The graph on so many threads, everything cut that can be."""
     return NativeExecutable({"full": graph}, simd=simd, threads=threads, part_ns=0)
 
@@ -43,7 +43,7 @@ def traced(step: Any, inputs: dict[str, np.ndarray]) -> Graph:
 
 def results(graph: Graph, inputs: dict[str, np.ndarray], threads: int) -> list[np.ndarray]:
     named = {f"batch/{name}": value for name, value in inputs.items()}
-    return list(made(graph, threads).step("full", named).values())
+    return list(executable_of(graph, threads).step("full", named).values())
 
 
 def parts(executable: NativeExecutable) -> list[int]:
@@ -98,7 +98,7 @@ def test_products_of_every_shape_are_the_same_bits(
         hidden = builder.apply("le", [views["other"], 0], "bool")
         product = builder.apply("where", [hidden, 0, product], "float32")
     graph = finish(builder.buffers, builder.nodes, [], {"y": builder.materialised(product)})
-    expected, found = (made(graph, count, simd).step("full", arrays)["y"] for count in (1, threads))
+    expected, found = (executable_of(graph, count, simd).step("full", arrays)["y"] for count in (1, threads))
     np.testing.assert_array_equal(found, expected)
 
 
@@ -133,7 +133,7 @@ def test_what_is_no_product_is_the_same_bits(threads: int, rows: int, columns: i
 def test_steps_of_every_algorithm_are_the_same_bits(name: str, variant: str, threads: int) -> None:
     algorithm, size = make(name, torch.float32), 150
     graph = step_graph(algorithm, size, variant)
-    one, several = made(graph, 1), made(graph, threads)
+    one, several = executable_of(graph, 1), executable_of(graph, threads)
     assert max(parts(one)) == 1
     assert max(parts(several)) == threads
     generator = torch.Generator().manual_seed(1)
@@ -153,7 +153,7 @@ def test_steps_of_every_algorithm_are_the_same_bits(name: str, variant: str, thr
 def test_small_operations_are_not_handed_out() -> None:
     graph = step_graph(make("ddpg", torch.float32), 32, "full")
     assert max(parts(NativeExecutable({"full": graph}, threads=4))) == 1
-    assert max(parts(made(graph, 4))) == 4
+    assert max(parts(executable_of(graph, 4))) == 4
 
 
 @pytest.mark.parametrize("threads", [0, -1, 65, True, 2.0, "2"])
@@ -165,7 +165,7 @@ def test_a_wrong_number_of_threads_is_refused(threads: Any) -> None:
 def test_an_error_in_any_thread_comes_out_and_the_next_step_works() -> None:
     inputs = {"x": np.ones((40, 5), np.float32), "i": np.zeros((40, 1), np.int64)}
     graph = traced(lambda batch: batch["x"].gather(1, batch["i"]), inputs)
-    executable = made(graph, 4)
+    executable = executable_of(graph, 4)
     for row in (0, 15, 39):
         wrong = {name: value.copy() for name, value in inputs.items()}
         wrong["i"][row] = 7

@@ -23,7 +23,7 @@ def storages(kind: str) -> tuple[Storage, DeviceStorage]:
     return both
 
 
-def made(**options: object) -> TorchLearner:
+def learner_of(**options: object) -> TorchLearner:
     algorithm = algorithms.create(
         "dqn", observation_shape=(4,), action_size=3, hyperparameters={"target_interval": 2}
     )
@@ -44,7 +44,7 @@ def assert_same_steps(ours: TorchLearner, theirs: TorchLearner, kind: str, toler
 
 @pytest.mark.parametrize("mode", ["eager", "tuned"])
 def test_steps_agree_on_the_stand_in(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, theirs = made(mode=mode), made(mode=mode)
+    ours, theirs = learner_of(mode=mode), learner_of(mode=mode)
     monkeypatch.setattr(TorchLearner, "place", ("cuda", 0))
     monkeypatch.setattr(DeviceStorage, "download", lambda *_: pytest.fail("the batch went to the host"))
     assert_same_steps(ours, theirs, "stand-in", 0.0)
@@ -54,13 +54,13 @@ def test_steps_agree_on_the_stand_in(mode: str, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("options", [{"mode": "tuned"}, {"mode": "graph"}, {"mode": "graph", "streams": 2}])
 def test_steps_agree_on_a_gpu(options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DeviceStorage, "download", lambda *_: pytest.fail("the batch went to the host"))
-    assert_same_steps(made(device="cuda", **options), made(mode="eager"), "cuda", 1e-4)
+    assert_same_steps(learner_of(device="cuda", **options), learner_of(mode="eager"), "cuda", 1e-4)
 
 
 @pytest.mark.gpu
 def test_a_captured_step_takes_turns_with_batches_of_the_host() -> None:
     host, resident = storages("cuda")
-    ours, theirs = made(device="cuda", mode="graph"), made(mode="eager")
+    ours, theirs = learner_of(device="cuda", mode="graph"), learner_of(mode="eager")
     for step in range(6):
         indices = np.random.default_rng(step).integers(0, 8, BATCH_SIZE)
         found = ours.step((resident if step % 2 else host).gather(indices)).td_errors
@@ -77,4 +77,4 @@ def test_tensors_are_views_at_aligned_bytes() -> None:
 
 
 def test_on_the_cpu_there_is_no_place() -> None:
-    assert made().place is None
+    assert learner_of().place is None

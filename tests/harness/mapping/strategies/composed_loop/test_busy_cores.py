@@ -42,8 +42,8 @@ def test_what_runs_in_parallel_takes_no_less_than_its_cores_need(
 ) -> None:
     problem = Problem(32, 27, learner_threads=threads)
     mapping = Mapping.parse("native-native-cpu")
-    found = ComposedLoop(loop).predict(table(BESIDE_S), problem, with_cores(cores), mapping)
-    assert 32 / found.gps == pytest.approx(round_s)
+    prediction = ComposedLoop(loop).predict(table(BESIDE_S), problem, with_cores(cores), mapping)
+    assert 32 / prediction.gps == pytest.approx(round_s)
 
 
 HANDED_S = {("beside_actors.request", "native"): 0.05e-3, ("beside_actors.receive", "native"): 0.1e-3}
@@ -62,12 +62,12 @@ def test_busy_cores_slow_each_other_down_as_the_steps_beside_the_actors_show(
 ) -> None:
     pieces = table(BESIDE_S | HANDED_S | {("beside_actors.steps", "native"): steps_s})
     mapping = Mapping.parse("native-native-cpu")
-    found = ComposedLoop(Loop.OVERLAPPED).predict(pieces, Problem(32, 27), with_cores(8), mapping)
+    prediction = ComposedLoop(Loop.OVERLAPPED).predict(pieces, Problem(32, 27), with_cores(8), mapping)
     # The actors take longer while the 4 ms of steps go on, and set the pace.
     acting_s = 8e-3 + (factor - 1) * 4e-3
-    assert 32 / found.gps == pytest.approx(acting_s + 1.3e-3)
-    assert found.terms_s["step"] == pytest.approx(factor * 4e-3 / 32)
-    assert ("beside_actors.steps", Target("native")) in found.cells
+    assert 32 / prediction.gps == pytest.approx(acting_s + 1.3e-3)
+    assert prediction.terms_s["step"] == pytest.approx(factor * 4e-3 / 32)
+    assert ("beside_actors.steps", Target("native")) in prediction.cells
     single = ComposedLoop(Loop.OVERLAPPED).predict(pieces, Problem(32, 27), with_cores(1), mapping)
     assert single.terms_s["step"] == pytest.approx(4e-3 / 32), "on one core nothing runs in parallel"
     relaxed = ComposedLoop(Loop.RELAXED).predict(pieces, Problem(32, 27), with_cores(8), mapping)
@@ -80,10 +80,10 @@ def test_longer_steps_are_slowed_down_while_the_actors_act() -> None:
     longer_s = {("overlapped_round.steps", "native"): 16e-3, ("beside_actors.steps", "native"): 18e-3}
     pieces = BESIDE_S | HANDED_S | longer_s
     mapping = Mapping.parse("native-native-cpu")
-    found = ComposedLoop(Loop.OVERLAPPED).predict(table(pieces), Problem(32, 27), with_cores(8), mapping)
-    assert found.terms_s["step"] == pytest.approx(18e-3 / 32)
-    assert found.terms_s["actor"] == pytest.approx(10e-3 / 32)
-    assert found.terms_s["loop"] == pytest.approx((0.3e-3 + 0.15e-3) / 32), (
+    prediction = ComposedLoop(Loop.OVERLAPPED).predict(table(pieces), Problem(32, 27), with_cores(8), mapping)
+    assert prediction.terms_s["step"] == pytest.approx(18e-3 / 32)
+    assert prediction.terms_s["actor"] == pytest.approx(10e-3 / 32)
+    assert prediction.terms_s["loop"] == pytest.approx((0.3e-3 + 0.15e-3) / 32), (
         "with the actors' request and answer"
     )
 

@@ -78,12 +78,12 @@ def test_caches_that_show_nothing_when_emptied_are_not_taken() -> None:
 
 def test_a_prediction_names_the_cells_of_the_partners_that_it_used() -> None:
     profile = table(PIECES_S | DISTURBED_S)
-    found = ComposedLoop().predict(profile, Problem(32, 27), PLATFORM, Mapping.parse("torch-flat-cpu"))
-    named = {(name, str(target)) for name, target in found.cells}
+    prediction = ComposedLoop().predict(profile, Problem(32, 27), PLATFORM, Mapping.parse("torch-flat-cpu"))
+    named = {(name, str(target)) for name, target in prediction.cells}
     assert named >= {
         ("beside_replay.collect", "flat"),
         ("beside_replay.collect", "native"),
         ("cold_round.collect", "native"),
         ("cold_round.collect", "torch"),
     }
-    assert len(found.cells) == len(set(found.cells))
+    assert len(prediction.cells) == len(set(prediction.cells))

@@ -19,12 +19,12 @@ from tests.harness.mapping.strategies.composed_loop.profiles import (
     ],
 )
 def test_actors_beside_the_rest_are_hidden_behind_it(mapping: str, iteration_s: float) -> None:
-    made = ComposedLoop(Loop.OVERLAPPED)
+    prediction = ComposedLoop(Loop.OVERLAPPED)
     placed = Mapping.parse(mapping)
-    found = made.predict(table(PIECES_S | OVERLAPPED_S), Problem(32, 27), PLATFORM, placed)
+    found = prediction.predict(table(PIECES_S | OVERLAPPED_S), Problem(32, 27), PLATFORM, placed)
     assert 32 / found.gps == pytest.approx(iteration_s)
     slow = PIECES_S | OVERLAPPED_S | {("overlapped_round.collect", "cpu"): 90e-3}
-    found = made.predict(table(slow), Problem(32, 27), PLATFORM, placed)
+    found = prediction.predict(table(slow), Problem(32, 27), PLATFORM, placed)
     assert 32 / found.gps > 90e-3
 
 
@@ -42,16 +42,16 @@ def test_native_threads_hide_the_replay_manager_and_other_threads_do_not(
     mapping: str, iteration_s: float
 ) -> None:
     pieces = PIECES_S | OVERLAPPED_S | RELAXED_S
-    made = ComposedLoop(Loop.RELAXED)
-    found = made.predict(table(pieces), Problem(32, 27), PLATFORM, Mapping.parse(mapping))
+    prediction = ComposedLoop(Loop.RELAXED)
+    found = prediction.predict(table(pieces), Problem(32, 27), PLATFORM, Mapping.parse(mapping))
     assert 32 / found.gps == pytest.approx(iteration_s)
 
 
 def test_a_slower_replay_manager_sets_the_pace_of_the_relaxed_loop() -> None:
     pieces = PIECES_S | OVERLAPPED_S | RELAXED_S | {("relaxed_round.sample", "native"): 560e-6}
     placed = Mapping.parse("native-native-cpu")
-    found = ComposedLoop(Loop.RELAXED).predict(table(pieces), Problem(32, 27), PLATFORM, placed)
-    assert 1 / found.gps == pytest.approx(560e-6 + 40e-6)
+    prediction = ComposedLoop(Loop.RELAXED).predict(table(pieces), Problem(32, 27), PLATFORM, placed)
+    assert 1 / prediction.gps == pytest.approx(560e-6 + 40e-6)
 
 
 def test_what_happens_once_a_round_is_shared_by_its_gradient_steps() -> None:

@@ -54,10 +54,10 @@ def test_a_profile_without_the_runtime_of_a_python_thread_uses_that_of_the_loop(
         for cell, s in (PIECES_S | OVERLAPPED_S | RELAXED_S).items()
         if "relaxed_round.r" not in cell[0]
     }
-    found = ComposedLoop(Loop.RELAXED).predict(
+    prediction = ComposedLoop(Loop.RELAXED).predict(
         table(pieces), Problem(32, 27), PLATFORM, Mapping.parse("torch-native-cpu")
     )
-    assert found.terms_s["loop"] == pytest.approx(3e-6)
+    assert prediction.terms_s["loop"] == pytest.approx(3e-6)
 
 
 def test_on_policy_a_gradient_step_is_charged_its_share_of_the_iteration() -> None:
@@ -80,10 +80,10 @@ def test_the_strict_loop_uses_the_native_parts_of_its_own_round() -> None:
         | {(name, "native"): s for name, s in strict_s.items()}
         | {("strict_round.insert", "native"): 4e-3, ("strict_round.update", "native"): 5e-3}
     )
-    found = ComposedLoop(Loop.STRICT).predict(
+    prediction = ComposedLoop(Loop.STRICT).predict(
         profile, Problem(32, 27), PLATFORM, Mapping.parse("native-native-cpu")
     )
-    assert 1 / found.gps == pytest.approx(15e-3 + 3e-6)
+    assert 1 / prediction.gps == pytest.approx(15e-3 + 3e-6)
     other = ComposedLoop(Loop.STRICT).predict(
         profile, Problem(32, 27), PLATFORM, Mapping.parse("torch-native-cpu")
     )
@@ -131,10 +131,10 @@ def test_actors_that_compute_in_fixed_point_take_seconds_of_their_own() -> None:
     mapping = Mapping.parse(f"{learner}-native-cpu")
     for more, actor_s in (({}, 2e-3), ({("overlapped_round.collect", learner): 90e-3}, 90e-3)):
         profile = table(PIECES_S | OVERLAPPED_S | own | more)
-        found = ComposedLoop(Loop.OVERLAPPED).predict(profile, Problem(32, 27), PLATFORM, mapping)
-        assert found.terms_s["actor"] == pytest.approx(actor_s / 32)
-        assert found.terms_s["publish"] == pytest.approx(30e-6 / 32)
-        assert 32 / found.gps == pytest.approx(max(12e-3 + 30e-6, actor_s) + 20e-6 + 1e-6, rel=0.01)
+        prediction = ComposedLoop(Loop.OVERLAPPED).predict(profile, Problem(32, 27), PLATFORM, mapping)
+        assert prediction.terms_s["actor"] == pytest.approx(actor_s / 32)
+        assert prediction.terms_s["publish"] == pytest.approx(30e-6 / 32)
+        assert 32 / prediction.gps == pytest.approx(max(12e-3 + 30e-6, actor_s) + 20e-6 + 1e-6, rel=0.01)
 
 
 @pytest.mark.parametrize("loop", [Loop.OVERLAPPED, Loop.RELAXED])
@@ -157,10 +157,10 @@ def test_the_storage_on_a_device_is_overlapped_too(loop: Loop) -> None:
         if loop is Loop.RELAXED:
             inserted_s += copies * 4e-6
         problem = replace(problem, ahead=ahead)
-        found = ComposedLoop(loop).predict(table(pieces | more), problem, PLATFORM, placed)
+        prediction = ComposedLoop(loop).predict(table(pieces | more), problem, PLATFORM, placed)
         shown_s = 32 * (31e-6 + 3e-4 + 6e-6) + inserted_s + 25e-6
-        assert found.terms_s["insert"] == pytest.approx(inserted_s / 32)
-        assert 32 / found.gps == pytest.approx(shown_s, rel=0.02)
+        assert prediction.terms_s["insert"] == pytest.approx(inserted_s / 32)
+        assert 32 / prediction.gps == pytest.approx(shown_s, rel=0.02)
 
 
 def test_without_the_learner_they_are_those_profiled_without_it() -> None:
@@ -175,19 +175,19 @@ def test_steps_of_one_call_need_learner_replay_and_storage_in_one_place() -> Non
     pieces = PIECES_S | {("fused_round.steps", "torch"): 1e-9}
     problem = Problem(32, 27)
     for mapping, fused in (("native-native-cpu", True), ("torch-native-cpu", False)):
-        found = ComposedLoop().predict(table(pieces), problem, PLATFORM, Mapping.parse(mapping))
-        assert ("step" in found.terms_s) == fused
+        prediction = ComposedLoop().predict(table(pieces), problem, PLATFORM, Mapping.parse(mapping))
+        assert ("step" in prediction.terms_s) == fused
 
 
 def test_a_learner_in_fixed_point_has_fused_steps_of_its_own() -> None:
     mapping, problem = Mapping.parse("native[fixed32]-native-cpu"), Problem(32, 27)
     own = {(name, str(mapping.learner)): 2e-4 for name in ("fused_round.collect", "fused_round.steps")}
-    found = ComposedLoop().predict(table(PIECES_S | own), problem, PLATFORM, mapping)
-    assert ("fused_round.steps", mapping.learner) in found.cells
-    assert ("fused_round.insert", mapping.rmm) in found.cells
+    prediction = ComposedLoop().predict(table(PIECES_S | own), problem, PLATFORM, mapping)
+    assert ("fused_round.steps", mapping.learner) in prediction.cells
+    assert ("fused_round.insert", mapping.rmm) in prediction.cells
     apart = {("round.collect", str(mapping.learner)): 1e-4, ("round.learn", str(mapping.learner)): 1e-4}
-    found = ComposedLoop().predict(table(PIECES_S | apart), problem, PLATFORM, mapping)
-    assert "step" not in found.terms_s
+    prediction = ComposedLoop().predict(table(PIECES_S | apart), problem, PLATFORM, mapping)
+    assert "step" not in prediction.terms_s
 
 
 def test_overlapped_iterations_are_as_long_as_the_problem_says() -> None:
