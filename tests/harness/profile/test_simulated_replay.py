@@ -62,14 +62,14 @@ def test_a_tree_s_row_has_the_cycles_of_its_last_call_beside_map_s_formula(
 
 def with_two_banks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """The exploration chooses S = 2; the returned list has what it was asked for."""
-    explored = simulated.explored
+    explored = simulated.explored_tree
     asked: list[tuple[int, ...]] = []
 
     def design(target: Target, capacity: int, fanout: int, batch: int) -> Any:
         asked.append((batch, capacity, fanout))
         return replace(explored(target, capacity, fanout, batch), banks=2)
 
-    monkeypatch.setattr(simulated, "explored", design)
+    monkeypatch.setattr(simulated, "explored_tree", design)
     return asked
 
 
