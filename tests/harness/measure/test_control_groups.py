@@ -51,7 +51,7 @@ def test_in_a_container_only_its_own_subtree_is_mounted(tmp_path: Path, named: s
 @pytest.mark.parametrize("named", ["/../outside", "outside", "outside/..", ""])
 def test_a_group_outside_of_the_namespace_is_the_mount_itself(tmp_path: Path, named: str) -> None:
     trees.proc(tmp_path, f"0::{named}", trees.V2)
-    assert found(tmp_path) == [(V2, CGROUP)]
+    assert folders(tmp_path) == [(V2, CGROUP)]
 
 
 def test_a_second_mount_of_another_subtree_is_not_this_process_s_group(tmp_path: Path) -> None:
@@ -79,10 +79,10 @@ def test_without_control_groups_there_are_none(tmp_path: Path) -> None:
 def test_a_mount_needs_its_place_and_its_source_but_no_options_of_its_own(tmp_path: Path) -> None:
     short = "30 20 0:26 / /sys/fs/cgroup - cgroup2 cgroup2 rw"
     trees.proc(tmp_path, "0::/", short)
-    assert found(tmp_path) == [(V2, CGROUP)]
+    assert folders(tmp_path) == [(V2, CGROUP)]
     for cut in ("30 20 0:26 / - cgroup2 cgroup2 rw", "30 20 0:26 / /sys/fs/cgroup - cgroup2 cgroup2"):
         trees.proc(tmp_path, "0::/", cut)
-        assert found(tmp_path) == []
+        assert folders(tmp_path) == []
 
 
 @given(st.text(max_size=60), st.text(max_size=90))
