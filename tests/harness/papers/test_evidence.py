@@ -31,7 +31,7 @@ from placerl.harness.report import reference
 from placerl.harness.store.rows import ClaimRow
 from placerl.harness.store.store import Store
 from tests.harness.old_form import replace
-from tests.harness.papers.rows import MACHINE, TOO_FEW, frame_of, profiled, trained
+from tests.harness.papers.rows import MACHINE, TOO_FEW, frame_of, predicted, profiled, trained
 
 
 def row_of(folder: Path, made: Row) -> Any:
@@ -117,6 +117,19 @@ def test_a_rate_is_the_inverse_of_seconds(tmp_path: Path) -> None:
     assert (found.provenance, found.rows) == (Provenance.MEASURED, (0,))
     bare = rate(row_of(tmp_path / "b", profiled("learner.step", 4.0, low=None, high=None)), "steps")
     assert (bare.value, bare.low, bare.high) == (0.25, None, None)
+
+
+@pytest.mark.parametrize("half", [0.05, None])
+def test_an_error_is_the_stored_one_in_percent_of_both_rows(half: float | None, tmp_path: Path) -> None:
+    of = {"suite": "validation", "quantity": "predicted_gradient_steps_per_s"}
+    bounds = {} if half is None else {"error_low": 0.1 - half, "error_high": 0.1 + half}
+    stated = predicted(100.0, details={"mapping": "a-b-c", "error": 0.1, **bounds}, **of)
+    run, prediction = evidence.records(frame_of(tmp_path, trained(90.0, suite="validation"), stated))
+    found = evidence.error_of(prediction, run, evidence.ERROR)
+    assert (found.quantity, found.unit, found.value) == (evidence.ERROR, "%", pytest.approx(10.0))
+    expected = (None, None) if half is None else (pytest.approx(5.0), pytest.approx(15.0))
+    assert (found.low, found.high) == expected
+    assert (found.provenance, found.rows) == (Provenance.MODELLED, (0, 1))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Training of a network that policy and value share, timed beside that of two (PPO 5.3.1)."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +25,13 @@ def test_shared_networks_are_one_body_with_two_heads() -> None:
     assert (shared.variants, separate.variants) == (("full",), ("full", "value"))
     with pytest.raises(ValueError, match="a workload of PPO"):
         shared_trunk.algorithm(workloads.load("cartpole-dqn"), shared=True)
+
+
+def test_the_heads_stand_on_the_last_of_the_shared_layers() -> None:
+    shared = shared_trunk.algorithm(workloads.load("hopper-ppo"), shared=True)
+    narrowing = replace(shared, network=replace(shared.network, hidden=(32, 16)))
+    sizes = {name: [layer.weight_shape for layer in one.layers] for name, one in narrowing.networks.items()}
+    assert sizes == {"trunk": [(32, 11), (16, 32)], "policy": [(3, 16)], "value": [(1, 16)]}
 
 
 @pytest.mark.parametrize("shared", [True, False])
