@@ -266,6 +266,15 @@ def test_a_cell_without_predictions_has_a_best_choice_alone():
     assert "No finalist was predicted." in summary(results(bare))
 
 
+def test_the_summary_states_the_errors_from_the_pieces_that_were_timed_before():
+    rows = [
+        row if row.error is None else replace(row, error_before=-0.25)
+        for row in cell("one", {NATIVE: 100.0}, {NATIVE: 101.0})
+    ]
+    (line,) = [line for line in summary(results(rows)) if "timed before" in line]
+    assert line == "- median 1.0% (goal 2%: met); 25.0% from the pieces timed before"
+
+
 def test_goals_that_are_missed_and_strategies_that_chose_nothing():
     two = of_threads(2)
     rows = cell("one", {NATIVE: 100.0, two: 50.0}, {NATIVE: 50.0, two: 60.0}, {"pal21": "two cores"})

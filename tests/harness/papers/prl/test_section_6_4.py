@@ -197,6 +197,7 @@ def test_the_simulated_fpga_beside_the_earlier_work(
     assert used.value == pytest.approx(eps.value / peak.value)
     assert least_used.value == pytest.approx(slower.value / peak.value)
     assert ("is lower than the earlier work's" in found.finding.explanation) == (peak.value < 0.72)
+    assert "9,861 EPS a TFLOPS; the paper 17,174." in found.finding.explanation
 
 
 @pytest.mark.parametrize(("mapped", "outcome"), [(True, Outcome.NO_VERDICT), (None, Outcome.IN_KIND)])
