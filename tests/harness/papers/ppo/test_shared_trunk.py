@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,6 +47,23 @@ def test_a_step_is_checked_against_pytorch(shared: bool) -> None:
     with pytest.raises(AssertionError):
         case.check(nothing)  # type: ignore[arg-type]
     case.close(made)
+
+
+@pytest.mark.parametrize(("td_error", "loss"), [(0.01, 0.0), (0.0, 0.01)])
+def test_a_step_that_is_off_by_a_hundredth_is_refused(td_error: float, loss: float) -> None:
+    case = shared_trunk.case(workloads.load("hopper-ppo"), 64, "step", shared=True)
+    native = case.setup()
+
+    def step(batch: Any) -> SimpleNamespace:
+        found = native.step(batch)
+        losses = {name: value + loss * (1 + abs(value)) for name, value in found.losses.items()}
+        return SimpleNamespace(
+            td_errors=found.td_errors + td_error * (1 + abs(found.td_errors)), losses=losses
+        )
+
+    with pytest.raises(AssertionError):
+        case.check(SimpleNamespace(step=step))  # type: ignore[arg-type]
+    case.close(native)
 
 
 def test_every_side_is_timed() -> None:
