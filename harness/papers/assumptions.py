@@ -15,18 +15,22 @@ ROUNDING = 1e-9
 """Largest relative difference at which a number counts as the same under both assumptions."""
 
 
+AGREEMENTS = (Outcome.REPRODUCED, Outcome.IN_KIND, Outcome.CONSISTENT)
+
+
 def both_outcomes(one: Outcome, other: Outcome) -> Outcome:
-    """Return the outcome of a check that was run under two assumptions.
+    """Return the outcome of a check that was run under two assumptions, each of which the paper admits.
 
     Args:
-        one, other: its outcomes. Two that are equal are kept; "reproduced" and "reproduced in kind" give the latter,
-            and others no verdict.
+        one, other: its outcomes. Two that are equal are kept, and "reproduced" with "reproduced in kind" gives the
+            latter. If only one agrees with the paper, the statement is consistent: under a reading that the paper
+            admits it holds. It is refuted only if it fails under both.
     """
     if one is other:
         return one
     if {one, other} == {Outcome.REPRODUCED, Outcome.IN_KIND}:
         return Outcome.IN_KIND
-    return Outcome.NO_VERDICT
+    return Outcome.CONSISTENT if one in AGREEMENTS or other in AGREEMENTS else Outcome.NO_VERDICT
 
 
 def both_numbers(

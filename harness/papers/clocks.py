@@ -122,9 +122,8 @@ def at_both_clocks(check: Check, blocks: Collection[str] = ()) -> Check:
     """Return a check that judges times from simulated cycles at two clocks: the assumed one and the placed one.
 
     The measurements state the assumed clock. The placed clock is that of the slowest block that this project placed
-    and routed, of all or of the design's (`placed_clock`). The outcome is the one that both clocks give. If one gives
-    "reproduced" and the other "reproduced in kind", it is the latter; if they differ in another way, there is no
-    verdict. A finding that uses no row with a clock is returned unchanged.
+    and routed, of all or of the design's (`placed_clock`). The outcome follows from those at both clocks
+    (`both_outcomes`). A finding that uses no row with a clock is returned unchanged.
     """
 
     def judged(frame: pd.DataFrame) -> Finding:
@@ -147,8 +146,7 @@ def _clocks(frame: pd.DataFrame, finding: Finding) -> list[float]:
 def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: PlacedClock) -> Finding:
     """Return one finding from the findings of a check at the assumed clock and at the placed clock.
 
-    If both have the same outcome, it is kept. "Reproduced" and "reproduced in kind" together give the latter, and
-    other outcomes that differ give no verdict. A number that depends on the clock is listed twice, once for each
+    The outcome follows from both (`both_outcomes`). A number that depends on the clock is listed twice, once for each
     clock.
 
     Args:
@@ -163,7 +161,8 @@ def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: Placed
         said = f"Ratios of cycles: the same at the assumed {assumed_words} and at {placed.words}."
         return Finding(outcome, ours, f"{assumed.explanation} {said}".strip())
     said = f"The clock is assumed: at {assumed_words} {assumed.outcome}, at {placed.words}, {slower.outcome}."
-    if outcome is Outcome.NO_VERDICT and assumed.outcome in SHOWN_HERE and slower.outcome in SHOWN_HERE:
+    both = {assumed.outcome, slower.outcome}
+    if len(both) > 1 and Outcome.NOT_REPRODUCED in both and both <= set(SHOWN_HERE):
         said += " The order turns with the clock."
     if news := sentences_of_its_own(slower.explanation, assumed.explanation):
         said += f" At {placed_words}: {news}"

@@ -97,10 +97,9 @@ def _at_slow_links(row: Any, ratio: float) -> dict[str, Any]:
 def at_both_latencies(check: Check) -> Check:
     """Return a check that judges runs in virtual time without latencies and with slow links.
 
-    The outcome is the one that both give; if they differ there is no verdict ("reproduced" and "in kind" give the
-    latter). Numbers that depend on the latency are listed twice. Runs whose loop no prediction describes keep their
-    rate, and the explanation counts those that the finding lists. A finding on whose rows no link has an influence is
-    returned unchanged.
+    The outcome follows from both (`both_outcomes`). Numbers that depend on the latency are listed twice. Runs whose
+    loop no prediction describes keep their rate, and the explanation counts those that the finding lists. A finding on
+    whose rows no link has an influence is returned unchanged.
     """
 
     def judged(frame: pd.DataFrame) -> Finding:

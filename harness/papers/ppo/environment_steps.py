@@ -202,7 +202,7 @@ class EnvironmentStepsDiffer(Claim):
             "long, everywhere. Gymnasium's AsyncVectorEnv stands in for OpenAI Baselines' SubprocVecEnv, and the step "
             "in one's own process for Spinning Up's: neither installs on Python 3.11. The paper says neither how many "
             "environments shared a core nor whether a step is the call that steps all of them, or its share for one: "
-            f"the outcome is what both give. A single environment is listed alone: the paper steps {FEWEST_AGENTS} and "
+            f"the outcome follows from both. A single environment is listed alone: the paper steps {FEWEST_AGENTS} and "
             "more."
         )
         outcome = both_outcomes(factor_outcome(calls, stated), factor_outcome(shares, stated))

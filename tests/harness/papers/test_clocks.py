@@ -59,7 +59,7 @@ def test_a_check_of_some_blocks_is_judged_at_their_clock(
     frame = frame_of(tmp_path, clocked(1.0), profiled("learner.step", 4.0))
     check = faster_than(1.0, 1.5)
     assert clocks.at_both_clocks(check, blocks=("a",))(frame).outcome is Outcome.REPRODUCED
-    assert clocks.at_both_clocks(check)(frame).outcome is Outcome.NO_VERDICT
+    assert clocks.at_both_clocks(check)(frame).outcome is Outcome.CONSISTENT
 
 
 def test_seconds_grow_and_rates_fall_with_a_slower_clock(tmp_path: Path) -> None:
@@ -110,12 +110,12 @@ def faster_than(limit: float, factor: float) -> Any:
         (1.0, 1.5, Outcome.REPRODUCED),  # 10 times as fast at 285 MHz, 2.26 times at 64.5
         (1.0, 5.0, Outcome.IN_KIND),  # the published factor at one clock alone
         (1.0, 50.0, Outcome.IN_KIND),
-        (5.0, 50.0, Outcome.NO_VERDICT),  # the order turns
-        (5.0, 5.0, Outcome.NO_VERDICT),
+        (5.0, 50.0, Outcome.CONSISTENT),  # the order turns
+        (5.0, 5.0, Outcome.CONSISTENT),
         (20.0, 50.0, Outcome.NOT_REPRODUCED),
     ],
 )
-def test_an_outcome_holds_at_both_clocks(
+def test_an_outcome_follows_from_both_clocks(
     limit: float, factor: float, outcome: Outcome, tmp_path: Path
 ) -> None:
     frame = frame_of(tmp_path, clocked(1.0), profiled("learner.step", 10.0))
@@ -125,7 +125,7 @@ def test_an_outcome_holds_at_both_clocks(
     assert [n.value for n in found.ours] == pytest.approx([10, 10 * PLACED / 285])
     assert found.ours[1].rows == (0, 1)
     assert "The clock is assumed: at 285 MHz " in found.explanation
-    assert ("The order turns with the clock." in found.explanation) == (outcome is Outcome.NO_VERDICT)
+    assert ("The order turns with the clock." in found.explanation) == (outcome is Outcome.CONSISTENT)
 
 
 def test_a_ratio_of_cycles_does_not_depend_on_the_clock(tmp_path: Path) -> None:
@@ -136,12 +136,12 @@ def test_a_ratio_of_cycles_does_not_depend_on_the_clock(tmp_path: Path) -> None:
     assert "Ratios of cycles: the same at the assumed 285 MHz and at 64.5 MHz" in found.explanation
 
 
-def test_no_verdict_at_one_clock_is_none(tmp_path: Path) -> None:
+def test_agreement_at_one_clock_alone_is_consistent(tmp_path: Path) -> None:
     frame = frame_of(tmp_path, clocked(1.0))
     row = number(records(frame)[0], "step")
     one, other = Finding(Outcome.REPRODUCED, (row,)), Finding(Outcome.NO_VERDICT, (row,))
     found = clocks.merged(one, other, "285 MHz", clocks.placed_clock())
-    assert found.outcome is Outcome.NO_VERDICT
+    assert found.outcome is Outcome.CONSISTENT
     assert "turns" not in found.explanation
 
 
