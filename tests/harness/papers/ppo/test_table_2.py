@@ -107,12 +107,19 @@ def test_gains_over_the_cpu(small_s: float, large_s: float, outcome: Outcome, tm
     assert all(number.rows for number in found.ours)
 
 
+def test_each_bound_below_one_is_counted(tmp_path: Path) -> None:
+    made = [rows("Hopper", item, 0.0, 0.5, s) for item, s in ((SMALL, 1.2), (LARGE, 1.0))]
+    found = finding("PPO-T2-CPU", tmp_path, *made)
+    assert "Of 3 statements about direction and order 2 are refuted" in found.explanation
+
+
 def test_networks_that_prepare_samples_are_no_work_of_the_host(tmp_path: Path) -> None:
     """PPO 3 has both networks on the accelerator: without these 2 s the bound of the gain is 1.53, with them 1.20."""
     stored = rows("Hopper", LARGE, 5.2, 0.3, 3.5, prepare_s=2.0)
     found = finding("PPO-T2-CPU", tmp_path, stored)
     assert found.ours[0].value == pytest.approx(11.0 / 7.2, rel=0.01)
     assert found.outcome is Outcome.NO_VERDICT
+    assert "one that takes no time at all would gain at most 2.12x." in found.explanation
     on_host = rows("Hopper", LARGE, 7.2, 0.3, 3.5)
     assert finding("PPO-T2-CPU", tmp_path / "host", on_host).outcome is Outcome.NOT_REPRODUCED
 
