@@ -74,5 +74,7 @@ def _timer(banks: int, levels: int, fanout: int) -> Any:
         return SimulatedReplayTimer(banks, levels, fanout)
     from placerl.primitives.fpga.cycles.blocks import replay
 
-    replay.BLOCK.results([banks], replay.SIZES)
+    replay.BLOCK.results(
+        [banks], replay.SIZES
+    )  # raises an error if the software was never compared with the design
     return ReplayTimer(banks, levels, fanout)

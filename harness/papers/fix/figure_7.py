@@ -15,6 +15,7 @@ from placerl.harness.papers.charts import Panel, Panels
 from placerl.harness.papers.evidence import rows_of
 from placerl.harness.papers.fix import training
 from placerl.harness.papers.fix.training import DYNAMIC, FIXED_16, FIXED_32, FLOAT
+from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.number import Number, from_cell, from_text
 from placerl.harness.papers.relaxed_training import Runs, complete_runs, share_of_gain
 
@@ -105,8 +106,7 @@ def _judged(name: str, runs: Runs, ours: list[Number], words: list[str]) -> Outc
     words.append(f"of what floats gain, {_listed({curve: each.value for curve, each in share.items()})}.")
     words.append(_change(runs[DYNAMIC]))
     papers_run = name == PUBLISHED_WORKLOAD and steps >= PUBLISHED_STEPS
-    low = {curve: each.low or 0.0 for curve, each in share.items()}
-    high = {curve: each.high or 0.0 for curve, each in share.items()}
+    low, high = ({curve: interval(each)[end] for curve, each in share.items()} for end in (0, 1))
     shares_read = published_shares()
     words.append(f"In Fig. 7, {_listed({curve: each.value for curve, each in shares_read.items()})}.")
     if high[FIXED_16] >= FAILS:

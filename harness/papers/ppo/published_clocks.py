@@ -1,4 +1,4 @@
-"""Reads the clock frequencies of PPO's designs, as given in the paper (PPO 5.2)."""
+"""Reads the clock frequencies of PPO's designs, as given in the paper (PPO 5.2), and states the claim about them."""
 
 from placerl.harness.papers import published
 from placerl.harness.papers.base import Claim
@@ -14,6 +14,8 @@ def published_clock_mhz(benchmark: str) -> int:
 
 
 class ClocksOfPlacedDesigns(Claim):
+    """The clocks of PPO 5.2. It is never judged here: the vendor's placement for the paper's board is not free."""
+
     key, place, position = "PPO-5.2-clock", "5.2", 7
     statement = "Clocks of the placed designs"
     published = from_text("PPO.clock_mujoco", "PPO.clock_atari")

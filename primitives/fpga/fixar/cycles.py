@@ -17,6 +17,7 @@ def step_cycles(shape: FixarShape, batch: int, *, halves: bool) -> dict[str, int
 
     Args:
         batch: B; with `halves` an even number.
+        halves: whether activations have 16 bits, so that two samples pass at once.
 
     Returns:
         "products": cycles in which the cores get a block; "drains": until a pass's last results are stored; "samples":
@@ -39,6 +40,7 @@ def forward_cycles(shape: FixarShape, batch: int, *, halves: bool) -> int:
 
     Args:
         batch: B; with `halves` an even number.
+        halves: whether activations have 16 bits, so that two samples pass at once.
     """
     samples = SAMPLES if halves else 1
     passes = [
