@@ -170,8 +170,20 @@ gpu-check:  ## every GPU test and measurement, without a network: a run in the f
 	$(MAKE) --no-print-directory --jobs=1 --keep-going $(GPU_PARTS)
 
 gpu-device:
-	$(GPU_PYTHON) -c 'import sys, torch; sys.exit(None if torch.cuda.is_available() else "gpu-check needs a CUDA device; PyTorch sees none")'
+	$(GPU_PYTHON) -c 'import sys, torch; sys.exit(None if torch.cuda.is_available() else "$(MAKECMDGOALS) needs a CUDA device; PyTorch sees none")'
 	mkdir -p $(GPU_OUT)
+
+# What a GPU that is at hand for minutes decides: placerl's own cells first, each stored as it ends, then the GPU tests in
+# what is left of the time. The same command goes on with what is left, on another machine, too.
+MINUTES ?= 12
+.PHONY: gpu-claims
+gpu-claims: GPU_OUT = $(or $(OUT),results/gpu)
+gpu-claims: gpu-device  ## what claims need of a GPU, most important first, in MINUTES=12; OUT=folder
+	@begin=$$(date +%s); status=0; \
+	$(GPU_PYTHON) -P -m placerl gpu-claims --minutes $(MINUTES) --results $(GPU_OUT) || status=$$?; \
+	left=$$(( $(MINUTES) * 60 - $$(date +%s) + begin )); \
+	test $$left -lt 60 || timeout $$left $(GPU_PYTHON) -m pytest -m gpu --junitxml=$(GPU_OUT)/tests.xml || status=1; \
+	exit $$status
 
 gpu-tests: gpu-device
 	$(GPU_PYTHON) -m pytest -m gpu --junitxml=$(GPU_OUT)/tests.xml

@@ -10,7 +10,16 @@ ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "Makefile").read_text()
 COMMANDS = set(re.findall(r"(?:/placerl| -m placerl) ([\w-]+)(?: ([\w-]+))?", TEXT))
 TARGETS = set(re.findall(r"^([a-z-]+):", TEXT, re.MULTILINE))
-USERS_KNOW = {"bench-learner", "bench-quantization", "bench-replay", "gpu-check", "reproduce", "test", "asv"}
+USERS_KNOW = {
+    "bench-learner",
+    "bench-quantization",
+    "bench-replay",
+    "gpu-check",
+    "gpu-claims",
+    "reproduce",
+    "test",
+    "asv",
+}
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",

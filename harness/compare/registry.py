@@ -84,6 +84,16 @@ def _stamp(folder: Path) -> str:
     return hashlib.sha256(f"{version} {TORCH}".encode() + b"".join(parts)).hexdigest()
 
 
+def is_built(name: str) -> bool:
+    """Return whether a baseline's virtual environment exists and is that of its present requirements.
+
+    Args:
+        name: a folder under `baselines/`.
+    """
+    stamp = _environment(name) / "stamp"
+    return stamp.is_file() and stamp.read_text() == _stamp(BASELINES / name)
+
+
 def build_baseline(name: str, limit_s: float = BUILD_LIMIT_S) -> Path:
     """Create a baseline's virtual environment from its requirements, unless it exists.
 

@@ -62,7 +62,7 @@ def raise_outside_imports() -> None:
 
 def _raise(number: int, frame: FrameType | None) -> None:
     _State.seen = True
-    if not _importing(frame):
+    if not importing(frame):
         raise KeyboardInterrupt
     if _State.begun:
         # Without `threading`, whose locks this thread may hold.
@@ -71,7 +71,8 @@ def _raise(number: int, frame: FrameType | None) -> None:
         leave()
 
 
-def _importing(frame: FrameType | None) -> bool:
+def importing(frame: FrameType | None) -> bool:
+    """Return whether a frame, or one of those that called it, imports something."""
     while frame is not None:
         if frame.f_code.co_filename == _IMPORT:
             return True

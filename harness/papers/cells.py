@@ -13,6 +13,12 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.store.cell import Cell
 
+GPU_TIER = "gpu"
+"""Name of the tier that measures only what a CUDA device decides (`harness.plan.gpu_claims`).
+
+A claim opts in by the cells that it returns for this tier: each takes at most some 20 s and uses the device.
+"""
+
 
 class TierLimits(Protocol):
     """The attributes of a tier (`harness.plan.tiers`) that papers use.

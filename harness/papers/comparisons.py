@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from placerl.harness.compare.equal_steps import FASTER, NOT_COMPARED
-from placerl.harness.compare.parts import ComparedPart
+from placerl.harness.compare.parts import ComparedPart, label
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.assignments import CUDA
 from placerl.harness.papers.evidence import number, records, select
@@ -50,22 +50,35 @@ def _verdict(row: Any) -> str:
 
 
 def gains_on_gpu(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
-    """Return this project's gains over other libraries where both used a CUDA device."""
-    rows = records(select(frame, suite=Suite.COMPARE, quantity=RATIO))
-    # That this project's mapping names the device says nothing of the other library.
-    there = {int(row.Index) for row in rows if row.device.startswith(CUDA)}
-    return tuple(gain for gain in gains(frame, *baselines) if there & set(gain.ratio.rows))
+    """Return this project's gains over other libraries where both used a CUDA device.
+
+    Its mapping is the one that the predictions chose, or one that was named: on a CPU that is faster than the device,
+    the predictions choose no learner on the device.
+    """
+    rows = select(frame, suite=Suite.COMPARE, quantity=RATIO)
+    return tuple(
+        _gain(row, baseline)
+        for baseline in baselines
+        for row in records(rows)
+        # That this project's mapping names the device says nothing of the other library.
+        if row.device.startswith(CUDA)
+        and row.baseline in (baseline, label(baseline, mapping=row.mapping or ""))
+    )
 
 
 def gains(frame: pd.DataFrame, *baselines: str) -> tuple[Gain, ...]:
     """Return this project's throughput over that of other libraries."""
     rows = select(frame, suite=Suite.COMPARE, quantity=RATIO)
     return tuple(
-        Gain(
-            number(row, f"{row.workload}, batch size {row.batch_size}: gain over {baseline}"),
-            _verdict(row),
-        )
-        for baseline in baselines
-        for row in records(rows)
-        if row.baseline == baseline
+        _gain(row, baseline) for baseline in baselines for row in records(rows) if row.baseline == baseline
     )
+
+
+def library(row: Any) -> str:
+    """Return the library that a row of a comparison is about, without the comparison's conditions (`label`)."""
+    return str(row.baseline).partition(",")[0]
+
+
+def _gain(row: Any, baseline: str) -> Gain:
+    name = f"{row.workload}, batch size {row.batch_size}: gain over {baseline}"
+    return Gain(number(row, name), _verdict(row))

@@ -392,23 +392,42 @@ def execute(
         done_s = sum(sizes_s[:number])
         report(done_s, total_s, cell.key)
         if cell.due(run):
-            _check_unchanged(code, run)
             inner = part(report, done_s, sizes_s[number], total_s, cell.key)
-            with crash_marker(run.path, run.record.key, cell.key) as deaths:
-                peak = CellPeak(run)
-                try:
-                    if deaths >= MAX_CRASHES:
-                        raise RuntimeError(f"the process died in it {deaths} times: out of memory, or killed")
-                    rows = _measured(run, cell, inner, code)
-                # one failing cell must not stop the others; its error is stored and shown
-                except Exception as error:
-                    rows = [cell.failure(error)]
-                _check_unchanged(code, run)
-                with run.writing():
-                    cell.store(run, rows)
-                    peak.store(cell.key)
+            rows = measure_and_store(run, cell, inner, code)
             last(in_words(rows))
     report(total_s, total_s, "done")
+
+
+def measure_and_store(run: Run, cell: Cell, report: Report, code: CodeWatch) -> Sequence[Row]:
+    """Measure a cell (a unit of work) and store its rows, or the error that it raises; return what was stored.
+
+    A process that dies meanwhile leaves a mark next to the store (`crash_marker`); after `MAX_CRASHES` deaths the cell
+    is stored as failed instead of measured.
+
+    Args:
+        run: the run that stores the rows.
+        code: watches the code since the run began.
+
+    Raises:
+        UserError: the code was edited since the run began; the cell's rows are not stored.
+        Interrupted: the measurement was interrupted; the rows that it had until then are stored.
+    """
+    _check_unchanged(code, run)
+    with crash_marker(run.path, run.record.key, cell.key) as deaths:
+        peak = CellPeak(run)
+        rows: Sequence[Row]
+        try:
+            if deaths >= MAX_CRASHES:
+                raise RuntimeError(f"the process died in it {deaths} times: out of memory, or killed")
+            rows = _measured(run, cell, report, code)
+        # one failing cell must not stop the others; its error is stored and shown
+        except Exception as error:
+            rows = [cell.failure(error)]
+        _check_unchanged(code, run)
+        with run.writing():
+            cell.store(run, rows)
+            peak.store(cell.key)
+    return rows
 
 
 def measure_now(run: Run, cell: Cell, report: Report) -> Sequence[Row]:

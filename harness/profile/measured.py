@@ -5,11 +5,12 @@ from dataclasses import asdict
 
 from placerl.harness.core.progress import Report
 from placerl.harness.core.suites import Suite
+from placerl.harness.mapping.candidates import COMPARED_ONLY
 from placerl.harness.measure import protocol as measure
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import default_core
 from placerl.harness.pieces.learners import TRAINED
-from placerl.harness.profile.cases import PrimitiveCase, all_cases, distinct
+from placerl.harness.profile.cases import PrimitiveCase, all_cases, distinct, primitive_cases
 from placerl.harness.profile.cases.trained import profiled_start
 from placerl.harness.store.rows import PieceTime
 from placerl.harness.workloads import Workload
@@ -20,7 +21,13 @@ THREADS = 1  # of PyTorch; a mapping's other parts have cores of their own
 
 
 def profile(
-    workload: Workload, batch_size: int, budget_s: float, report: Report, precisions: Sequence[str] = ()
+    workload: Workload,
+    batch_size: int,
+    budget_s: float,
+    report: Report,
+    precisions: Sequence[str] = (),
+    *,
+    pieces: bool = True,
 ) -> list[PieceTime]:
     """Time each primitive on each backend, all in the same interleaved rounds; then time noisy ones further.
 
@@ -29,13 +36,23 @@ def profile(
         budget_s: no further round begins after this time, seconds; but `statistics.FEWEST_SAMPLES` rounds
             always run.
         precisions: precisions of the learners in addition to float32.
+        pieces: whether the training loop's pieces are timed too, from which throughput is predicted. Without them a
+            cell takes a fraction of the time; the reference backends, which no claim judges, are then left out too.
 
     Returns:
         A row for each primitive and target (backend and device), in seconds per call. Their suite is `profile`, or
         `PRECISION_SUITE` with more precisions. A primitive that failed its check or raised has a row with status
         `failed` and the reason.
     """
-    cases = all_cases(workload, batch_size, (FLOAT_32, *precisions))
+    every = (FLOAT_32, *precisions)
+    if pieces:
+        cases = all_cases(workload, batch_size, every)
+    else:
+        cases = [
+            one
+            for one in primitive_cases(workload, batch_size, every)
+            if one.target.backend not in COMPARED_ONLY
+        ]
     protocol = measure.Protocol(
         budget_s=budget_s,
         fewest_rounds=statistics.FEWEST_SAMPLES,

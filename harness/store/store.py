@@ -130,6 +130,14 @@ class Run:
         """The path of the store's file."""
         return self._store.path
 
+    def siblings(self) -> list["Run"]:
+        """Return the runs of this run's store with the same tier, itself among them, in the order in which they began.
+
+        They are those of every machine and every revision of the code.
+        """
+        records = self._store.runs()
+        return [Run(self._store, record) for record in records if record.tier == self.record.tier]
+
     def close(self) -> None:
         """Close the run's store, as `Store.close`."""
         self._store.close()

@@ -17,7 +17,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import experiment_cells
+from placerl.harness.papers.cells import GPU_TIER, experiment_cells
 from placerl.harness.papers.evidence import Paired, number, paired, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.gains_rule import interval
@@ -44,7 +44,7 @@ class Updates(Columns):
 EXPERIMENT = Experiment(
     "Algorithm 2", "MAP's priority update with atomic additions", "time_per_call relative_error", Updates
 )
-TIERS = ("standard", "full")
+TIERS = ("standard", "full", GPU_TIER)
 NEEDS = (
     "the experiment MAP-A2: MAP's priority update on a CUDA or OpenCL device (claim/MAP-A2, tier standard)"
 )

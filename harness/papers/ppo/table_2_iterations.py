@@ -25,7 +25,7 @@ from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers import published
-from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.cells import GPU_TIER, TierLimits, claim_cell
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.ppo.published_clocks import published_clock_mhz
 from placerl.harness.runtime.on_policy import OnPolicyTraining
@@ -75,7 +75,7 @@ LEARNERS = {"Hopper": "native", "Humanoid": "native", "Pong": "torch"}
 """The fastest of this project's learners on a CPU, by benchmark (`placerl bench learner`)."""
 DEVICES = {"cpu": "{}-native-cpu", "cuda": "torch:cuda-native-cpu"}
 SIDES = {"Hopper": 16, "Humanoid": 16, "Pong": 32}  # PPO 5.2
-TIERS = {"quick": ("N", 7.0), "standard": ("MN", 60.0), "full": ("MNT", 600.0)}
+TIERS = {"quick": ("N", 7.0), "standard": ("MN", 60.0), "full": ("MNT", 600.0), GPU_TIER: ("M", 12.0)}
 """By tier: which of M, N and T is varied, and approximate seconds per benchmark to time it.
 
 The quick tier has only Hopper's shortest iterations.
@@ -280,7 +280,7 @@ def cells(tier: TierLimits, benchmarks: Collection[str]) -> list[Cell]:
             continue
         _, budget_s = TIERS[tier.name]
         key = f"{EXPERIMENT}/{benchmark.lower()}"
-        for device in DEVICES if torch.cuda.is_available() else ("cpu",):
+        for device in DEVICES if tier.name == GPU_TIER or torch.cuda.is_available() else ("cpu",):
             run = partial(timed, benchmark, device, wanted, budget_s)
             tier_cells.append(claim_cell(f"{key}/{device}", budget_s, run))
         tier_cells.append(claim_cell(f"{key}/fpga", COUNT_S, partial(counted, benchmark, wanted)))

@@ -11,7 +11,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.assignments import Assignment, baseline_supports
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.comparisons import Gain, beside, gains, gains_on_gpu
+from placerl.harness.papers.comparisons import Gain, beside, gains, gains_on_gpu, library
 from placerl.harness.papers.evidence import records, select
 from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.number import Number, from_text, ratio
@@ -24,6 +24,7 @@ LIBRARIES = ("sb3", *RLLIB)
 NAMES = {"sb3": "Stable-Baselines3", **dict.fromkeys(RLLIB, "RLlib")}
 """The library of each baseline: of RLlib two versions train different algorithms."""
 BESIDE_LIBRARIES = beside(*LIBRARIES)
+BESIDE_LIBRARIES_ON_GPU = beside(*(f"{name}, this project with *" for name in LIBRARIES))
 MERGE = (
     "placerl merge laptop/results server/results --results both",
     "placerl report --results both",
@@ -36,7 +37,7 @@ def _on_benchmarks(frame: pd.DataFrame, compared: tuple[Gain, ...]) -> dict[tupl
     for gain in compared:
         (row,) = records(frame.loc[list(gain.ratio.rows)])
         if row.workload in WORKLOADS:
-            judged.setdefault((NAMES[str(row.baseline)], row.workload), []).append(gain)
+            judged.setdefault((NAMES[library(row)], row.workload), []).append(gain)
     return judged
 
 
@@ -143,7 +144,7 @@ class FasterOnSameHardware(Claim):
     statement = "More throughput also on the same CPU and GPU"
     published = from_text("PRL.same_hardware_gain_low", "PRL.same_hardware_gain_high")
     needs = "a CUDA device, the baselines Stable-Baselines3 and RLlib on it"
-    reads = BESIDE_LIBRARIES
+    reads = (*BESIDE_LIBRARIES, *BESIDE_LIBRARIES_ON_GPU)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         on_gpu = gains_on_gpu(frame, *LIBRARIES)

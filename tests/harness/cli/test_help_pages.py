@@ -47,7 +47,7 @@ def test_the_page_of_a_command_loads_nothing_heavy() -> None:
 def test_the_list_says_what_the_command_itself_says(name: str) -> None:
     group = get_command(app.app)
     context = group.make_context("placerl", [name, "--help"], resilient_parsing=True)
-    listed = app.docstring(app.FOLDER / f"{name}_command.py", app._registered)
+    listed = app.docstring(app.FOLDER / f"{name.replace('-', '_')}_command.py", app._registered)
     _, command, _ = group.resolve_command(context, [name])
     assert listed
     assert " ".join(listed.split()) == " ".join((command.help or "").split())

@@ -1,0 +1,55 @@
+"""The command `placerl gpu-claims`, which measures what only a CUDA device decides, in a few minutes."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from placerl.harness.cli.app import app
+from placerl.harness.cli.common import ResultsOption, exit_if_failed
+from placerl.harness.core.errors import NotRunError
+from placerl.harness.core.progress import bar
+from placerl.harness.core.revision import RESULTS
+from placerl.harness.store.peak_memory import recorded
+
+
+@app.command(name="gpu-claims", epilog="Example: `placerl gpu-claims --minutes 12 --results results/gpu`")
+def gpu_claims_command(
+    minutes: Annotated[float, typer.Option("--minutes", min=0.1, help="The time that there is.")] = 12.0,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Measure again what an earlier run finished, on any machine.")
+    ] = False,
+    results: ResultsOption = RESULTS,
+) -> None:
+    """Measure what only a CUDA device decides, most important first, in a given time; it can be resumed."""
+    import time
+
+    from placerl.harness.plan import gpu_claims, within
+    from placerl.harness.plan.predicting import begin
+
+    begin_s = time.monotonic()
+    if reason := _lacks_device():
+        raise NotRunError(f"gpu-claims needs a CUDA device: {reason}")
+    cells = gpu_claims.cells()
+    opened = begin(results, gpu_claims.GPU, fresh)
+    done = set() if fresh else within.held(opened.siblings(), cells)
+    said = Console(stderr=True)
+    said.print(f"{len(cells)} cells, {len(done)} finished before.", markup=False)
+    for name in gpu_claims.libraries_left_out():
+        said.print(f"Left out here: {name}, whose environment is not built (`placerl baselines {name}`).")
+    with bar("gpu-claims") as report, recorded(opened):
+        left_s = 60 * minutes - (time.monotonic() - begin_s)
+        outcome = within.measure(opened, cells, left_s, report, report.last, done=done)
+    typer.echo(
+        f"{len(outcome.cells)} cells measured, {len(done)} finished before, {len(outcome.left)} to go."
+    )
+    if outcome.left:
+        typer.echo("The same command goes on with these, on this machine or another.")
+    exit_if_failed([cell.key for cell in cells if cell.key in outcome.cells and cell.failed(opened)])
+
+
+def _lacks_device() -> str:
+    """Return why there is no CUDA device; empty if PyTorch sees one."""
+    import torch
+
+    return "" if torch.cuda.is_available() else "PyTorch sees none"

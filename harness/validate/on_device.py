@@ -1,0 +1,111 @@
+"""Runs the mappings with a part on one kind of device alone, without the predictions of a validation.
+
+A mapping says where learner, replay management and storage run. Its rows are those of a validation (suite
+`validation`), so that they stand next to the rates of mappings that another run has measured.
+"""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+
+from placerl.harness.core.progress import Report
+from placerl.harness.core.row import Row
+from placerl.harness.mapping import Loop, Mapping
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.mapping.target import NATIVE, Target
+from placerl.harness.measure import protocol as measure
+from placerl.harness.measure import statistics
+from placerl.harness.measure.conditions import default_core
+from placerl.harness.pieces.storage import fitted
+from placerl.harness.profile.cases.shared_parts import SharedParts
+from placerl.harness.profile.cases.training import TimedTraining, case_name, training_case
+from placerl.harness.runtime.simulated_parts import is_simulated
+from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Run
+from placerl.harness.validate import plan
+from placerl.harness.validate.rows import SUITE, achieved
+from placerl.harness.workloads import Workload
+
+LOOPS = (Loop.FUSED, Loop.OVERLAPPED)
+FEWEST_ROUNDS = statistics.FEWEST_SAMPLES
+
+
+def cell(item: Workload, batch_size: int, budget_s: float, kind: str) -> Cell:
+    """Return the cell, a piece of the plan, that trains under every mapping with a part on a kind of device.
+
+    Args:
+        budget_s: seconds that the cell takes.
+        kind: the kind of device, such as "cuda".
+    """
+
+    def measured(run: Run, report: Report) -> Sequence[Row]:
+        return trained(item, batch_size, budget_s, report, mappings(item, kind))
+
+    return Cell(f"{SUITE}/{item.name}/{batch_size}/on-{kind}", budget_s, measured, item.name)
+
+
+def mappings(item: Workload, kind: str) -> list[Mapping]:
+    """Return the mappings of this machine with a part on a kind of device, and the others on the native backend."""
+
+    def there(part: Target) -> bool:
+        return part.device.partition(":")[0] == kind
+
+    return [
+        mapping
+        for mapping in plan.mappings(item)
+        if not is_simulated(mapping)
+        and (there(mapping.learner) or there(mapping.rmm))
+        and all(there(part) or part == NATIVE for part in (mapping.learner, mapping.rmm))
+    ]
+
+
+def trained(
+    item: Workload, batch_size: int, budget_s: float, report: Report, chosen: Sequence[Mapping]
+) -> Sequence[Row]:
+    """Train under some mappings in interleaved rounds, each in the fused and in the overlapped loop.
+
+    Args:
+        budget_s: no further round begins after this time, seconds; but `FEWEST_ROUNDS` rounds always run.
+
+    Returns:
+        Gradient steps per second of each mapping and loop, of suite `validation`.
+
+    Raises:
+        ValueError: there is no mapping.
+    """
+    if not chosen:
+        raise ValueError("mappings: found none with a part on such a device; allowed: at least one")
+    problem, small = problem_of(item, batch_size), fitted(item)
+    parts = SharedParts(small, problem)
+    runs: dict[str, TimedTraining] = {}
+    trainings = {
+        (mapping, loop): training_case(small, problem, mapping, runs, loop, parts)
+        for mapping in chosen
+        for loop in LOOPS
+    }
+    protocol = replace(
+        plan.PROTOCOL,
+        warm_up_calls=plan.WARM_UP_CALLS,
+        budget_s=budget_s,
+        fewest_rounds=FEWEST_ROUNDS,
+        caller_core=default_core(),
+    )
+    with closing(parts):
+        timings = measure.measure(
+            [one.case for one in trainings.values()],
+            protocol,
+            progress=lambda done, total: report(done, total, "interleaved rounds"),
+        )
+    fields = {"workload": item.name, "batch_size": batch_size}
+    return [
+        achieved(
+            fields,
+            mapping,
+            loop,
+            timings,
+            runs.get(case_name(mapping, loop)),
+            replay_capacity=small.replay.capacity,
+            clearly_slower_among=[],
+        ).row
+        for mapping, loop in trainings
+    ]
