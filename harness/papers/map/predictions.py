@@ -2,7 +2,8 @@
 
 In the relaxed loop, batches are sampled ahead. The equation takes the minimum throughput of learner and replay
 management, which run in parallel on D pre-sampled batches (MAP V-A). It does not apply to loops in which the two take
-turns (D = 0), whatever the actors do meanwhile, nor to a training in which the actors are the slowest part.
+turns (D = 0), whatever the actors do meanwhile, nor to a training in which the actors are the slowest part, nor to one
+whose three busy threads share two cores, where the system's scheduler decides what each gets.
 """
 
 from typing import Any
@@ -32,12 +33,12 @@ NEEDS = (
     "learner by D pre-sampled batches (MAP V-A): `placerl validate`"
 )
 NEEDS_FAST_ACTORS = (
-    "a training whose actors are not its slowest part: with larger batches (`placerl validate --tier standard`), or "
-    "more actors on cores of their own"
+    "a training on at least 3 cores, one for each of actors, replay manager and learner, whose actors are not its "
+    "slowest part: with larger batches (`placerl validate --tier standard`), or more actors on cores of their own"
 )
 COMMANDS = ("placerl validate --tier quick", "placerl report")
-NOT_JUDGED = " (not judged: the actors are the slowest part)"
-"""Ends the name of a number of a training about which Equation 3 says nothing."""
+BUSY_THREADS = 3
+"""Threads of MAP's loop that are always busy: actors, replay manager and learner (MAP V-B)."""
 SUITE = Suite.VALIDATION
 
 
@@ -79,7 +80,8 @@ def _is_of_relaxed_loop(prediction: Any) -> bool:
 
 def _name(run: Any, quantity: str) -> str:
     """Return the name of a number of a training, which says so if the number is not judged."""
-    note = NOT_JUDGED if actors_are_slowest(run) else ""
+    why = why_not_judged(run)
+    note = f" (not judged: {why})" if why else ""
     return f"{run.workload}, batch size {run.batch_size}, {mapping_of(run)}: {quantity}{note}"
 
 
@@ -120,22 +122,40 @@ def actors_are_slowest(run: Any) -> bool:
     return bool(acting_s > max(replay_s, terms_s.get("learner", 0.0)))
 
 
-def _without_slow_actors(
+def why_not_judged(run: Any) -> str:
+    """Return why a training of MAP's loop says nothing about Equation 3, in words; empty if it is judged.
+
+    In virtual time each unit has a time of its own, whatever the cores.
+
+    Args:
+        run: the row of a training, as of `actors_are_slowest`.
+    """
+    cores = run.timed.conditions.get("cores")
+    if run.provenance == Provenance.MEASURED and cores is not None and len(cores) < BUSY_THREADS:
+        return f"{BUSY_THREADS} busy threads on {len(cores)} cores"
+    return "the actors are the slowest part" if actors_are_slowest(run) else ""
+
+
+def _without_unjudged(
     numbers: list[Number], trainings: list[tuple[Any, Any]]
 ) -> tuple[list[Number], list[tuple[Any, Any]]]:
     """Return those of some trainings that are judged, as (prediction, run), and before them their numbers."""
-    judged = [label for label, (_, run) in enumerate(trainings) if not actors_are_slowest(run)]
+    judged = [label for label, (_, run) in enumerate(trainings) if not why_not_judged(run)]
     return [numbers[label] for label in judged], [trainings[label] for label in judged]
 
 
-def _actors(chosen: list[tuple[Any, Any]]) -> str:
-    """Name the runs in which the actors, which Equation 3 leaves out, took longer than learner and replay."""
-    slow = [f"{run.workload} at batch size {run.batch_size}" for _, run in chosen if actors_are_slowest(run)]
-    if not slow:
+def _unjudged(chosen: list[tuple[Any, Any]]) -> str:
+    """Name the runs about which Equation 3, which gives the actors no term and each part its own core, says nothing."""
+    named = [
+        f"{run.workload} at batch size {run.batch_size} ({why})"
+        for _, run in chosen
+        if (why := why_not_judged(run))
+    ]
+    if not named:
         return ""
     return (
-        "The actors, to which MAP gives cores of their own and Equation 3 no term, are slower than learner and replay "
-        f"management in {len(slow)} of {len(chosen)}, which are not judged: {', '.join(slow)}."
+        "MAP gives actors, replay manager and learner cores of their own, and Equation 3 gives the actors no term. Not "
+        f"judged are {len(named)} of {len(chosen)}: {', '.join(named)}."
     )
 
 
@@ -143,7 +163,7 @@ class ThroughputIsPredicted(Claim):
     """Checks MAP VI-B: the predicted throughput of a training is near the throughput that the training achieves.
 
     The prediction is the smaller throughput of learner and replay management. Trainings whose actors are the slowest
-    part are listed, and not judged.
+    part, or whose threads share cores, are listed, and not judged.
     """
 
     key, place, position = "MAP-VI-B", "VI-B, Equation 3", 5
@@ -160,12 +180,12 @@ class ThroughputIsPredicted(Claim):
             return Finding(Outcome.NOT_RUN, needs=self.needs)
         errors = [error_of(prediction, run, _name(run, ERROR)) for prediction, run in chosen]
         ours = (*errors, *(number(run, _name(run, "achieved")) for _, run in chosen))
-        of_judged, judged = _without_slow_actors(errors, chosen)
+        of_judged, judged = _without_unjudged(errors, chosen)
         if not judged:
-            return Finding(Outcome.NOT_RUN, ours, _actors(chosen), needs=NEEDS_FAST_ACTORS)
+            return Finding(Outcome.NOT_RUN, ours, _unjudged(chosen), needs=NEEDS_FAST_ACTORS)
         outcome, said = _judged(of_judged, -limit, limit)
         said += (
-            f" of what was achieved; above 0 is a prediction too high. {_in_turn(judged)} {_actors(chosen)}"
+            f" of what was achieved; above 0 is a prediction too high. {_in_turn(judged)} {_unjudged(chosen)}"
         )
         return _finding(outcome, ours, said.strip(), [run for _, run in judged])
 
@@ -174,7 +194,7 @@ class ThroughputIsNearOptimum(Claim):
     """Checks MAP VII-D: the achieved throughput is near the optimum, the rate of the fastest learner.
 
     The learners' gradient steps were timed in the same rounds as the trainings. Trainings whose actors are the slowest
-    part are listed, and not judged.
+    part, or whose threads share cores, are listed, and not judged.
     """
 
     key, place, position = "MAP-F13", "VII-D, Fig. 13", 17
@@ -202,12 +222,12 @@ class ThroughputIsNearOptimum(Claim):
             gaps.append(shortfall(_name(run, "gap to the optimum"), number(run, "achieved"), optimum))
         if not gaps:
             return Finding(Outcome.NOT_RUN, needs=self.needs)
-        of_judged, judged = _without_slow_actors(gaps, timed)
+        of_judged, judged = _without_unjudged(gaps, timed)
         if not judged:
-            return Finding(Outcome.NOT_RUN, tuple(gaps), _actors(timed), needs=NEEDS_FAST_ACTORS)
+            return Finding(Outcome.NOT_RUN, tuple(gaps), _unjudged(timed), needs=NEEDS_FAST_ACTORS)
         limit = self.published[0].value
         outcome, said = _judged(of_judged, -np.inf, limit)
-        said += f" of the optimum. {_actors(timed)}"
+        said += f" of the optimum. {_unjudged(timed)}"
         if faster := [gap.quantity for gap in of_judged if gap.below(-limit)]:
             said = f"{said.strip()} Faster than their optimum, which is then none: {'; '.join(faster)}."
             outcome = Outcome.NO_VERDICT if outcome is Outcome.REPRODUCED else outcome

@@ -10,7 +10,7 @@ from placerl.harness.mapping import Loop
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.evidence import mapping_of, number, records, select
 from placerl.harness.papers.map import figure_10
-from placerl.harness.papers.map.predictions import NEEDS_FAST_ACTORS, NOT_JUDGED, actors_are_slowest
+from placerl.harness.papers.map.predictions import NEEDS_FAST_ACTORS, why_not_judged
 from placerl.harness.papers.number import Number, ratio
 from placerl.harness.papers.relaxed_training import runs_of, shares
 
@@ -20,10 +20,10 @@ CHOSEN = "D=50"
 """The curve of Fig. 10 with MAP's own number of batches sampled ahead."""
 
 
-def _gains(frame: pd.DataFrame) -> list[tuple[Number, bool]]:
+def _gains(frame: pd.DataFrame) -> list[tuple[Number, str]]:
     """Return the throughput of the relaxed loop over that of the overlapped loop, which waits for each update.
 
-    Each comes with whether the actors are the slowest part of the relaxed loop, which its name then says.
+    Each comes with why it is not judged, which its name then says; empty if it is judged.
     """
     rows = select(frame, suite=Suite.VALIDATION, quantity="gradient_steps_per_s")
     by_place: dict[tuple[str, int, str], dict[str, Any]] = {}
@@ -40,11 +40,11 @@ def _gains(frame: pd.DataFrame) -> list[tuple[Number, bool]]:
     gains = []
     for (workload, size), both in sorted(best.items()):
         relaxed, overlapped = both[Loop.RELAXED], both[Loop.OVERLAPPED]
-        hidden = actors_are_slowest(relaxed)
+        why = why_not_judged(relaxed)
         name = f"{workload}, batch size {size}, {mapping_of(relaxed)}: gain of sampling ahead"
-        name += NOT_JUDGED if hidden else ""
+        name += f" (not judged: {why})" if why else ""
         gain = ratio(name, number(relaxed, "sampled ahead"), number(overlapped, "one after another"))
-        gains.append((gain, hidden))
+        gains.append((gain, why))
     return gains
 
 
@@ -60,7 +60,8 @@ class SamplingAheadBringsThroughput(Claim):
     The relaxed loop, which samples batches ahead, is compared with the overlapped loop, which waits for each update.
     In both the actors run in parallel with the rest. For each workload and batch size only one mapping (where
     learner, replay management and storage run) counts: the one with the fastest relaxed loop. If the actors are its
-    slowest part, the cell is listed and not judged: they hide what sampling ahead brings.
+    slowest part, which hides what sampling ahead brings, or if its threads share cores, the cell is listed and not
+    judged.
     """
 
     key, place, position = "MAP-V-A", "V-A", 6
@@ -76,13 +77,12 @@ class SamplingAheadBringsThroughput(Claim):
             return Finding(Outcome.NOT_RUN, needs=self.needs)
         costs = _costs(frame)
         ours = (*(gain for gain, _ in gains), *costs)
-        judged = [gain for gain, hidden in gains if not hidden]
+        judged = [gain for gain, why in gains if not why]
         left_out = len(gains) - len(judged)
-        of_actors = (
-            f"The actors are the slowest part in {left_out} of {len(gains)} cells, which are not judged."
-        )
+        reasons = ", ".join(sorted({why for _, why in gains if why}))
+        unjudged = f"Not judged are {left_out} of {len(gains)} cells: {reasons}."
         if not judged:
-            return Finding(Outcome.NOT_RUN, ours, of_actors, needs=NEEDS_FAST_ACTORS)
+            return Finding(Outcome.NOT_RUN, ours, unjudged, needs=NEEDS_FAST_ACTORS)
         gained, lost = (sum(held) for held in zip(*((n.above(1), n.below(1)) for n in judged), strict=True))
         said = (
             f"Sampling ahead brings throughput in {gained} of {len(judged)} cells and costs some in {lost}, beyond the "
@@ -93,7 +93,7 @@ class SamplingAheadBringsThroughput(Claim):
             if costs
             else "What it costs in reward was not trained (MAP-F10)."
         )
-        said += f" {of_actors}" if left_out else ""
+        said += f" {unjudged}" if left_out else ""
         if gained == len(judged):
             return Finding(Outcome.REPRODUCED, ours, said)
         return Finding(Outcome.NOT_REPRODUCED if lost else Outcome.NO_VERDICT, ours, said)

@@ -7,13 +7,14 @@ import pytest
 
 from placerl.harness import papers
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Row
-from placerl.harness.papers import Outcome
-from placerl.harness.papers.map.predictions import NEEDS, NEEDS_FAST_ACTORS, NOT_JUDGED
+from placerl.harness.core.row import HowTimed, Row
+from placerl.harness.papers import Finding, Outcome
+from placerl.harness.papers.map.predictions import NEEDS, NEEDS_FAST_ACTORS
 from tests.harness.old_form import details_of, replace
 from tests.harness.papers.rows import TOO_FEW, frame_of, predicted, profiled, trained, verdict
 
 MAPPING = "torch-native-cpu"
+SLOW_ACTORS = "the actors are the slowest part"
 
 
 def run(gps: float, size: int = 256, mapping: str = MAPPING, loop: str = "relaxed", **more: Any) -> Row:
@@ -96,14 +97,29 @@ def test_a_run_whose_actors_are_the_slowest_part_is_listed_and_not_judged(
     found = verdict(key, tmp_path / "alone", *slow).finding
     not_judged = alone is Outcome.NOT_RUN
     assert (found.outcome, found.needs) == (alone, NEEDS_FAST_ACTORS if not_judged else "")
-    assert all((NOT_JUDGED in number.quantity) == not_judged for number in found.ours)
-    named = "slower than learner and replay management in 1 of 1, which are not judged: hopper-ddpg at batch size 256"
+    assert all((SLOW_ACTORS in number.quantity) == not_judged for number in found.ours)
+    named = f"Not judged are 1 of 1: hopper-ddpg at batch size 256 ({SLOW_ACTORS})."
     assert (named in found.explanation) == not_judged
     found = verdict(key, tmp_path / "both", *slow, *quick).finding
     assert found.outcome is both
     assert len(found.ours) == {"MAP-VI-B": 4, "MAP-F13": 2}[key]
-    assert sum(NOT_JUDGED in number.quantity for number in found.ours) == not_judged * len(found.ours) // 2
-    assert ("in 1 of 2, which are not judged" in found.explanation) == not_judged
+    assert sum(SLOW_ACTORS in number.quantity for number in found.ours) == not_judged * len(found.ours) // 2
+    assert ("Not judged are 1 of 2: " in found.explanation) == not_judged
+
+
+@pytest.mark.parametrize("key", ["MAP-VI-B", "MAP-F13"])
+def test_a_measured_run_whose_threads_share_cores_is_listed_and_not_judged(key: str, tmp_path: Path) -> None:
+    def on(cores: int, provenance: Provenance = Provenance.MEASURED) -> Finding:
+        timed = HowTimed(conditions={"cores": list(range(cores))})
+        rows = [prediction(0.5), replace(run(66), timed=timed, provenance=provenance), step(0.01)]
+        return verdict(key, tmp_path / f"{cores} {provenance}", *rows).finding
+
+    assert on(3).outcome is Outcome.NOT_REPRODUCED
+    shared = on(2)
+    assert (shared.outcome, shared.needs) == (Outcome.NOT_RUN, NEEDS_FAST_ACTORS)
+    assert "hopper-ddpg at batch size 256 (3 busy threads on 2 cores)" in shared.explanation
+    assert all("(not judged: 3 busy threads on 2 cores)" in number.quantity for number in shared.ours)
+    assert on(2, Provenance.SIMULATED).outcome is Outcome.NOT_REPRODUCED, "virtual time shares no cores"
 
 
 def test_a_manager_that_inserts_for_longer_than_the_actors_act_is_slower_than_they(tmp_path: Path) -> None:

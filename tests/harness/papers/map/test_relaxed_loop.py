@@ -9,7 +9,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Finding, Outcome
 from placerl.harness.papers.map import relaxed_loop
-from placerl.harness.papers.map.predictions import NEEDS_FAST_ACTORS, NOT_JUDGED
+from placerl.harness.papers.map.predictions import NEEDS_FAST_ACTORS
 from tests.harness.papers.map.test_figure_10 import WIGGLE, curves
 from tests.harness.papers.map.test_predictions import acting, run
 from tests.harness.papers.rows import TOO_FEW, final_return, frame_of, verdict
@@ -52,10 +52,11 @@ def test_a_gain_that_slow_actors_hide_is_listed_and_not_judged(
     found = finding(tmp_path / "alone", *cell)
     assert found.outcome is (Outcome.NOT_RUN if hidden else shown)
     assert found.needs == (NEEDS_FAST_ACTORS if hidden else "")
-    assert (NOT_JUDGED in found.ours[0].quantity) == hidden
+    assert ("(not judged: the actors are the slowest part)" in found.ours[0].quantity) == hidden
     others = finding(tmp_path / "up", *cell, *both(130, 100, 32))
     assert others.outcome is (Outcome.REPRODUCED if hidden else shown)
-    assert ("slowest part in 1 of 2 cells, which are not judged" in others.explanation) == hidden
+    said = "Not judged are 1 of 2 cells: the actors are the slowest part."
+    assert (said in others.explanation) == hidden
     assert len(others.ours) == 2
     down = finding(tmp_path / "down", *cell, *both(80, 100, 32))
     assert down.outcome is Outcome.NOT_REPRODUCED
