@@ -1,6 +1,7 @@
 """Holds what several commands share: their options, and printing of rows."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,9 +20,10 @@ from placerl.harness.plan.tiers import TIERS
 from placerl.harness.profile.simulated_devices import DEVICES
 from placerl.primitives.quantization.precision import FLOAT_32, OTHER_PRECISIONS
 
-# Tables written to a file or a pipe are not cut to an 80-column terminal. Markup is off: `native[fixed32]` is a
-# target, not a style.
-out = Console(markup=False) if sys.stdout.isatty() else Console(width=160, markup=False)
+# Tables written to a file or a pipe are not cut to an 80-column terminal, unless COLUMNS asks for it. Markup is off:
+# `native[fixed32]` is a target, not a style.
+_NARROWED = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()
+out = Console(markup=False, highlight=sys.stdout.isatty(), width=None if _NARROWED else 160)
 
 WorkloadArgument = Annotated[
     str,

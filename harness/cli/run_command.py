@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from placerl.harness.cli.app import app
@@ -15,8 +14,7 @@ from placerl.harness.cli.common import (
     WorkloadArgument,
     cluster_extra,
     out,
-    print_rows,
-    value_text,
+    print_json,
 )
 from placerl.harness.cli.schedule_options import with_schedule
 from placerl.harness.core.errors import OptionName, UserError
@@ -25,28 +23,14 @@ from placerl.harness.core.revision import RESULTS
 from placerl.harness.core.row import Interrupted, Row
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Loop, Mapping
-from placerl.harness.mapping.metrics import experiences_per_s
 from placerl.harness.plan import tiers
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.peak_memory import recorded
-from placerl.harness.store.rows import TrainingResult
 
 if TYPE_CHECKING:
     from placerl.harness.cluster.run import Asked
     from placerl.harness.runtime.measured_run import Extent
 
-STRETCHES = 10
-"""Number of equal parts of a run whose rates are printed, since a rate may change as training goes on."""
-_LEARNT = frozenset(
-    (
-        "best_return",
-        "environment_steps_to_threshold",
-        "episode_return",
-        "evaluation_return",
-        "time_to_threshold",
-    )
-)
-"""Quantities that are printed as sentences below the table of rates."""
 _ON_CLUSTER = ("actors", "processes", "learners")
 """Options that a training over Ray actors supports, of those of a training on this machine."""
 MOST_S, MOST_STEPS = 10**7, 10**12
@@ -158,64 +142,22 @@ def run(  # noqa: PLR0913 (a command: its options)
             rows = plan.measure_now(opened, cell, report)
     except Interrupted as stop:
         if stop.rows:
-            print_rows(stop.rows, title, as_json)
+            _show(stop.rows, title, item.training.solved_return, as_json)
         raise
-    shown = rows if as_json else [row for row in rows if row.quantity not in _LEARNT]
-    print_rows(shown, title, as_json)
-    if not as_json:
-        _show_rates(rows)
-        _show_learnt(rows, item.training.solved_return)
+    _show(rows, title, item.training.solved_return, as_json)
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)
 
 
-def _show_rates(rows: Sequence[Row]) -> None:
-    """Print the papers' other rates: experiences consumed (PRL), inferences made (PPO, FIX), and GPS per watt
-    (MAP); and the rate of each tenth of the run.
-    """
-    by_quantity = {row.quantity: row for row in rows}
-    gps, steps = (by_quantity.get(f"{name}_steps_per_s") for name in ("gradient", "environment"))
-    if gps and steps and gps.value and steps.value is not None and gps.batch_size:
-        eps = experiences_per_s(gps.value, gps.batch_size)
-        out.print(
-            f"EPS {eps:,.0f} experiences/s, IPS {steps.value:,.0f} inferences/s ({gps.provenance})",
-            soft_wrap=True,
-        )
-    if gps and len(gps.samples) >= STRETCHES:
-        parts = np.array_split(np.array(gps.samples), STRETCHES)
-        rates = " ".join(f"{np.median(part):,.0f}" for part in parts)
-        out.print(f"GPS by tenth of the run: {rates} ({gps.provenance})", soft_wrap=True)
-    if isinstance(gps, TrainingResult) and gps.narrowed is not None:
-        delay = f"{gps.delay:,} gradient steps"
-        narrowed = f"after {delay}" if gps.narrowed else f"never: the run ended within {delay}"
-        out.print(f"Activations narrowed to 16 bits {narrowed}", soft_wrap=True)
-    if row := by_quantity.get("throughput_per_watt"):
-        out.print(f"GPS/W {value_text(row)}", markup=False, soft_wrap=True)
+def _show(rows: Sequence[Row], title: str, threshold: float | None, as_json: bool) -> None:
+    """Print what a training reached, as lines or as JSON."""
+    if as_json:
+        print_json([row.to_json() for row in rows])
+        return
+    from placerl.harness.cli import training_lines
 
-
-def _show_learnt(rows: Sequence[Row], threshold: float | None) -> None:
-    """Print what the agent has learnt: the return at the end, the best, and when it reached the task's threshold."""
-    from placerl.harness.runtime.evaluation import EPISODES
-
-    by_quantity = {row.quantity: row for row in rows}
-    lines = []
-    if row := by_quantity.get("evaluation_return"):
-        greedy = (
-            f"{row.value:,.4g}, mean of {len(row.samples)} greedy episodes" if row.samples else row.reason
-        )
-        lines.append(f"Return at the end: {greedy} ({row.provenance})")
-    best = by_quantity.get("best_return")
-    if best and best.value is not None:
-        lines.append(f"Best while training: {best.value:,.4g}, mean of {EPISODES} episodes in a row")
-    steps, seconds = (by_quantity.get(f"{name}_to_threshold") for name in ("environment_steps", "time"))
-    if steps and seconds and steps.value is not None:
-        lines.append(
-            f"Reached {threshold:g} after {steps.value:,.0f} environment steps and {seconds.value:,.3g} s"
-        )
-    elif threshold is not None:
-        lines.append(f"Not reached: {threshold:g} as the mean of {EPISODES} episodes in a row")
-    for line in lines:
-        out.print(line, soft_wrap=True)
+    for line in (title, *training_lines.lines(rows, threshold)):
+        out.print(line)
 
 
 def _extent(seconds: float | None, steps: int | None) -> "Extent":

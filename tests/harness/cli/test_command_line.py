@@ -22,6 +22,7 @@ USERS_KNOW = {
     "doctor",
     "explore",
     "export",
+    "gpu-claims",
     "learn",
     "map",
     "merge",

@@ -17,7 +17,7 @@ from placerl.harness.runtime.training import Progress, Training
 from placerl.harness.runtime.units.unit import UnitError
 from placerl.harness.workloads.schema import Seed
 from tests.harness.cli.command_line import Placerl, refused
-from tests.harness.papers.rows import predicted, trained
+from tests.harness.papers.rows import predicted
 
 
 def test_a_workload_for_which_nothing_was_chosen_is_one_line_with_the_reason(
@@ -221,18 +221,9 @@ def test_run_shows_the_papers_rates_and_throughput_per_watt_or_what_it_needs(
     )
     outcome = placerl(*arguments, "--results", str(tmp_path))
     assert outcome.status == 0
-    assert "throughput_per_watt" in re.sub(r"[^a-z_]", "", outcome.out.replace("\n", ""))
+    assert "gradient steps/s/W: not run: needs watts: no counter" in outcome.out
+    assert re.search(r"^[\d,.]+ gradient steps/s( \[[\d,. ]+\])? \(measured\)$", outcome.out, re.MULTILINE)
     assert re.search(r"EPS [\d,]+ experiences/s, IPS [\d,]+ inferences/s \(measured\)", outcome.out)
-
-
-def test_the_rate_of_each_tenth_of_a_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    samples = tuple(float(100 + number // 2) for number in range(20))
-    row = trained(105.0, samples=samples)
-    run_command._show_rates([row])
-    said = capsys.readouterr().out
-    assert "GPS by tenth of the run: 100 101 102 103 104 105 106 107 108 109 (measured)" in said
-    run_command._show_rates([replace(row, samples=samples[:9])])
-    assert "tenth" not in capsys.readouterr().out, "a run of few stretches has no tenths"
 
 
 def test_ctrl_c_says_so_and_shows_what_was_measured(
