@@ -74,6 +74,7 @@ def _declared() -> Iterator[Quantity]:
         Quantity("here_over_cluster", "1", "neither"),
         Quantity("here_over_here", "1", "neither"),
         Quantity("inferences_per_s", "IPS"),
+        Quantity("inferences_per_s_per_watt", "IPS/W"),
         Quantity("learner_inferences_per_s", "IPS"),
         Quantity("null_ratio", "1", "neither"),
         Quantity("overhead_per_cell", "s"),

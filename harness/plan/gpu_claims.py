@@ -9,6 +9,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from placerl.harness import papers, workloads
+from placerl.harness.compare.equal_steps import StepExtent
 from placerl.harness.compare.registry import is_built
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
@@ -47,7 +48,7 @@ CLAIMS = (
     "trained",
     "claim/PPO-T2/*/cuda",
     "claim/PPO-T2/*",
-    "claim/FIX-F8/*",
+    "claim/FIX-F8*",
     "compare",
     "claim/*",
 )
@@ -62,8 +63,9 @@ GPU = Tier(
     profile_s=6,
     experiment_s=10,
     run_s=0,
-    compare_s=10,
+    compare_s=8,
     seeds=0,
+    returns=StepExtent(3_000, seeds=3, budget_s=8),  # a gain counts only where returns were compared
     baselines=LIBRARIES,
 )
 """The tier of this plan's runs, which is none of `TIERS`: it measures nothing without a CUDA device."""

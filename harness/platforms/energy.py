@@ -72,8 +72,10 @@ class EnergyMeter:
             return []
 
 
-def meter_of(devices: Iterable[str], *, simulated: bool, root: Path = SYS) -> EnergyMeter:
-    """Return a meter for the given devices; the processor is always included.
+def meter_of(
+    devices: Iterable[str], *, simulated: bool, root: Path = SYS, processor: bool = True
+) -> EnergyMeter:
+    """Return a meter for the given devices, and for the processor.
 
     If a device has no readable counter, the meter's `reason` says so.
 
@@ -81,11 +83,12 @@ def meter_of(devices: Iterable[str], *, simulated: bool, root: Path = SYS) -> En
         devices: device names as in mappings, such as `cpu`, `cuda:0` and `opencl`.
         simulated: whether one of the devices is simulated, so that no energy can be measured.
         root: folder in which the kernel lists its devices.
+        processor: whether the processor is included; if not, the meter counts what the other devices alone draw.
     """
     if simulated:
         return EnergyMeter(reason="a part of the mapping is simulated")
     try:
-        counters = _packages(root)
+        counters = _packages(root) if processor else []
         for device in sorted(set(devices)):
             kind, _, which = device.partition(":")
             if kind == "cuda":

@@ -16,11 +16,10 @@ from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Line, Panel, Panels
 from placerl.harness.papers.clocks import at_both_clocks
 from placerl.harness.papers.evidence import agrees, number, rows_of
-from placerl.harness.papers.fix import figure_10_array, throughput
+from placerl.harness.papers.fix import device_steps, figure_10_array, throughput
 from placerl.harness.papers.fix.figure_10_array import (
     BACKENDS,
     NEEDS_ARRAY,
-    array_rates,
     array_rows,
     in_both_modes,
 )
@@ -29,7 +28,6 @@ from placerl.harness.papers.number import Number, from_cell, from_text, ratio, s
 
 ACCELERATOR = "the fixed-point accelerator on an FPGA"
 NEEDS_STEPS = "training steps over batch sizes (claim/FIX-F8)"
-NEEDS_GPU_STEPS = "a CUDA device, and the same steps in floats on it: claim/FIX-F8 times the processor alone"
 CONSTANT = 1.5
 """A time is constant if its ratio over batch sizes is within this factor, with its whole interval.
 
@@ -45,7 +43,8 @@ def _steps(frame: pd.DataFrame, quantity: str) -> dict[str, dict[int, Any]]:
     return rows
 
 
-def _rates(frame: pd.DataFrame, quantity: str, words: str) -> tuple[Number, ...]:
+def side_rates(frame: pd.DataFrame, quantity: str, words: str) -> tuple[Number, ...]:
+    """Return the rates of the throughput experiment, by side and ascending batch size."""
     return tuple(
         number(row, f"{side}, batch size {size}: {words}")
         for side, sizes in _steps(frame, quantity).items()
@@ -53,7 +52,7 @@ def _rates(frame: pd.DataFrame, quantity: str, words: str) -> tuple[Number, ...]
     )
 
 
-def _joined(frame: pd.DataFrame, bits: int) -> dict[int, Number]:
+def joined_rates(frame: pd.DataFrame, bits: int) -> dict[int, Number]:
     """Return samples per second by batch size of this host with the accelerator: the host's part is measured."""
     terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in ("environment", "transfer")}
     array = array_rows(frame)[BACKENDS[bits]]
@@ -102,7 +101,7 @@ def _with_the_papers_host(size: int, bits: int, array_rate: float) -> Number:
 
 
 def _joined_platform(frame: pd.DataFrame, bits: int) -> Finding:
-    joined = _joined(frame, bits)
+    joined = joined_rates(frame, bits)
     if len(joined) < 2:
         return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_ARRAY}")
     rows = array_rows(frame)[BACKENDS[bits]]
@@ -143,7 +142,7 @@ def _joined_platform(frame: pd.DataFrame, bits: int) -> Finding:
 
 
 def _normalised_peaks(frame: pd.DataFrame, bits: int) -> Finding:
-    joined = _joined(frame, bits)
+    joined = joined_rates(frame, bits)
     if not joined:
         return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_ARRAY}")
     best = max(joined.values(), key=lambda number: number.value)
@@ -183,7 +182,10 @@ def platform_panels(frame: pd.DataFrame) -> Panels:
     """
     lines = _side_lines(frame, "inferences_per_s", "this processor")
     for bits, name in BACKENDS.items():
-        lines.append(charts.line(f"this host with the {name}", sorted(_joined(frame, bits).items())))
+        lines.append(charts.line(f"this host with the {name}", sorted(joined_rates(frame, bits).items())))
+    lines.append(
+        charts.line("floats on this GPU", list(device_steps.on_gpu(frame, device_steps.WHOLE, "").items()))
+    )
     for column in ("FIXAR", "CPU-GPU"):
         bars = [(size, from_cell("fix_figure_8", _row(size), column)) for size in throughput.BATCH_SIZES]
         lines.append(charts.line(column, bars))
@@ -195,6 +197,9 @@ def accelerator_panels(frame: pd.DataFrame) -> Panels:
     lines = _side_lines(frame, "learner_inferences_per_s", "this processor")
     for name, rows in array_rows(frame).items():
         lines.append(charts.line(name, [(size, number(row, name)) for size, row in sorted(rows.items())]))
+    lines.append(
+        charts.line("floats on this GPU", list(device_steps.on_gpu(frame, device_steps.ALONE, "").items()))
+    )
     for column in ("accelerator", "GPU"):
         cells = [
             (size, from_cell("fix_figure_10", _row(size), f"{column}, throughput"))
@@ -230,29 +235,6 @@ class _StepsAndArray(Claim):
     """What the claims on the platform share: steps timed here, and the rates of the simulated accelerator."""
 
     measured_by = (throughput.cells, figure_10_array.cells)
-
-
-class PlatformOverBatch(_StepsAndArray):
-    """Compares inferences per second of a whole step with FIX Fig. 8, with this processor in place of the accelerator.
-
-    A step is one environment step with one gradient step. The outcome is always "not run", because no experiment
-    times the same steps on a CUDA device. The finding lists the rates of this processor.
-    """
-
-    key, place, position = "FIX-F8", "VI-C, Fig. 8", 3
-    statement = "Inferences per second of the platform over batch size, against CPU-GPU"
-    published = PLATFORM_RATES
-    needs = f"{ACCELERATOR} and a CUDA device"
-
-    def judge(self, frame: pd.DataFrame) -> Finding:
-        ours = _rates(frame, "inferences_per_s", "whole step on this processor")
-        if not ours:
-            return Finding(Outcome.NOT_RUN, needs=f"{NEEDS_STEPS}, {NEEDS_GPU_STEPS}")
-        joined = (rate for bits in BACKENDS for rate in _joined(frame, bits).values())
-        return Finding(Outcome.NOT_RUN, (*ours, *joined), needs=NEEDS_GPU_STEPS)
-
-    def panels(self, frame: pd.DataFrame) -> Panels:
-        return platform_panels(frame)
 
 
 class AcceleratorBecomesBottleneck(_StepsAndArray):
@@ -349,35 +331,6 @@ class EnvironmentTimeIsConstant(Claim):
             ]
             lines.append(charts.line(part, [(size, scaled(cell, 1e-3, "s")) for size, cell in cells]))
         return [Panel("batch size", "time of a step's part (s)", lines, log_x=True, log_y=True)]
-
-
-class AcceleratorAgainstGpu(_StepsAndArray):
-    """Compares inferences per second of the gradient step alone, and per watt, with FIX Fig. 10.
-
-    The outcome is always "not run", because no experiment times the step on a CUDA device. The finding lists the
-    rates of this processor and of the accelerator.
-    """
-
-    key, place, position = "FIX-F10", "VI-C, Fig. 10", 6
-    statement = "Throughput and efficiency of the accelerator alone against the GPU"
-    published = from_text(
-        "FIX.accelerator_ips",
-        "FIX.accelerator_efficiency",
-        "FIX.accelerator_speedup",
-        "FIX.accelerator_efficiency_gain",
-    )
-    needs = f"{ACCELERATOR}, a CUDA device, watts of both"
-
-    def judge(self, frame: pd.DataFrame) -> Finding:
-        ours = _rates(frame, "learner_inferences_per_s", "gradient step alone on this processor")
-        simulated = array_rates(frame)
-        lacking = [NEEDS_GPU_STEPS, "power counters of both (a simulated accelerator has none)"]
-        if not simulated:
-            lacking.insert(0, ACCELERATOR)
-        return Finding(Outcome.NOT_RUN, (*ours, *simulated), needs=", ".join(lacking))
-
-    def panels(self, frame: pd.DataFrame) -> Panels:
-        return accelerator_panels(frame)
 
 
 class RateIsConstant(Claim):

@@ -15,7 +15,7 @@ from placerl.harness import workloads
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
 from placerl.harness.measure.turns import Rounds, in_rounds
-from placerl.harness.papers.cells import experiment_cells
+from placerl.harness.papers.cells import GPU_TIER, experiment_cells
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.fix.training import DYNAMIC, FIXED_32, FLOAT, described, make_learner, training_of
 from placerl.harness.runtime.training import Training
@@ -38,7 +38,7 @@ EXPERIMENT = Experiment(
     "inferences_per_s learner_inferences_per_s environment_time inference_time transfer_time learner_time",
     TimedSteps,
 )
-TIERS = ("quick", "standard", "full")
+TIERS = ("quick", "standard", "full", GPU_TIER)
 WORKLOAD = "halfcheetah-ddpg"
 BATCH_SIZES = (64, 128, 256, 512)
 TERMS = {
@@ -52,7 +52,7 @@ NARROW = "16-bit products"
 _DELAY = 4
 _ROUNDS = 15
 _ROUND_S = 0.05
-_LEARNING_STARTS = 600
+LEARNING_STARTS = 600
 
 FORMATS: dict[str, Precision | None] = {
     FLOAT: None,
@@ -105,7 +105,7 @@ def measure(
 
 def _at(batch_size: int, budget_s: float, rounds: int) -> Sequence[Row]:
     item = workloads.load(WORKLOAD)
-    item = workloads.override(item, "training.learning_starts", max(_LEARNING_STARTS, batch_size), EXPERIMENT)
+    item = workloads.override(item, "training.learning_starts", max(LEARNING_STARTS, batch_size), EXPERIMENT)
     began_s = perf_counter()
     sides = [_side(item, name, formats, batch_size) for name, formats in FORMATS.items()]
     try:

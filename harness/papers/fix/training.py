@@ -121,16 +121,17 @@ def make_learner(item: Workload, formats: Precision | None, batch_size: int, see
     )
 
 
-def training_of(item: Workload, trainee: Learner, seed: int) -> Training:
+def training_of(item: Workload, trainee: Learner, seed: int, mapping: Mapping = MAPPING) -> Training:
     """Return a training of a workload that samples its replay uniformly, as FIX does.
 
     The replay already holds `learning_starts` steps with random actions.
 
     Args:
         seed: seed of everything random except the learner: environment, exploration and sampling.
+        mapping: where the learner is; the replay is on the host.
     """
     streams = _streams(seed)
-    storage = storage_of(item, MAPPING)
+    storage = storage_of(item, mapping)
     parts = Parts(
         actors=actors_of(item, streams.environment, streams.exploration, storage.fields, WARM_UP_ROWS),
         storage=storage,
@@ -138,7 +139,7 @@ def training_of(item: Workload, trainee: Learner, seed: int) -> Training:
         learner=trainee,
         rng=np.random.default_rng(streams.sampling),
     )
-    training = Training(resolve(STRICT, item, MAPPING, trainee.batch_size, existing=Fusion.NONE), parts=parts)
+    training = Training(resolve(STRICT, item, mapping, trainee.batch_size, existing=Fusion.NONE), parts=parts)
     training.fill()
     return training
 

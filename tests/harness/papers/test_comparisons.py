@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from placerl.harness.compare.equal_steps import FASTER, LEARNS_LESS, NOT_COMPARED
-from placerl.harness.compare.parts import ComparedPart
+from placerl.harness.compare.parts import ComparedPart, label
 from placerl.harness.papers.comparisons import beside, gains, gains_on_gpu
 from tests.harness.papers.rows import compared, frame_of
+
+ON_GPU = "torch:cuda-native-cpu"
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,27 @@ def test_a_gain_on_the_gpu_has_the_networks_of_both_on_it(tmp_path: Path) -> Non
         compared(5.0, FASTER, "rllib", device="cuda:0"),
     )
     assert [gain.ratio.value for gain in gains_on_gpu(frame, "sb3")] == [3.0]
+
+
+def test_a_gain_on_the_gpu_is_also_under_a_mapping_that_was_named(tmp_path: Path) -> None:
+    """The predictions choose no learner on the GPU where the CPU is faster."""
+    named = label("sb3", mapping=ON_GPU)
+    alone = label("sb3", ComparedPart.LEARNER_AND_REPLAY, mapping=ON_GPU)
+    frame = frame_of(
+        tmp_path,
+        *(
+            compared(
+                value,
+                FASTER,
+                baseline,
+                device="cuda",
+                details={"baseline": baseline, "verdict": FASTER, "mapping": ON_GPU},
+            )
+            for value, baseline in ((2.0, named), (3.0, alone))
+        ),
+    )
+    assert [gain.ratio.value for gain in gains_on_gpu(frame, "sb3")] == [2.0]
+    assert gains(frame, "sb3") == ()
 
 
 def test_the_cells_of_a_baseline_are_those_of_every_workload() -> None:

@@ -8,7 +8,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Finding, Outcome
 from placerl.harness.papers.clocks import placed_clock
-from placerl.harness.papers.fix import platform
+from placerl.harness.papers.fix import against_gpu, platform
 from placerl.harness.papers.fix.throughput import BATCH_SIZES, TERMS
 from placerl.harness.papers.fix.training import DYNAMIC
 from placerl.harness.papers.number import from_cell
@@ -140,26 +140,6 @@ def test_words_follow_the_provenance_of_the_rows(tmp_path: Path) -> None:
     assert "simulated" not in found.explanation
 
 
-def test_rates_of_a_whole_step_and_of_a_gradient_step_are_shown(tmp_path: Path) -> None:
-    def rates(quantity: str) -> list[Row]:
-        like = [row for row in host(1e-3) if row.quantity == "environment_time"]
-        return [
-            replace(row, quantity=quantity, unit="IPS", value=2.0 * row.batch_size, low=None, high=None)
-            for row in like
-        ]
-
-    whole, alone = rates("inferences_per_s"), rates("learner_inferences_per_s")
-    found = verdict("FIX-F8", tmp_path / "a", *whole, *array([5e4] * 4), *host(1e-3))
-    assert [n.value for n in found.finding.ours[:4]] == [2.0 * size for size in BATCH_SIZES]
-    assert len(found.finding.ours) == 8
-    assert found.needs == platform.NEEDS_GPU_STEPS
-    assert platform.NEEDS_STEPS in verdict("FIX-F8", tmp_path / "b").needs
-    found = verdict("FIX-F10", tmp_path / "c", *alone, *array([5e4] * 4))
-    assert [n.value for n in found.finding.ours] == [2.0 * size for size in BATCH_SIZES] + [5e4] * 4
-    assert platform.ACCELERATOR not in found.needs
-    assert verdict("FIX-F10", tmp_path / "d", *alone).needs.startswith(platform.ACCELERATOR)
-
-
 def test_a_platform_of_one_batch_size_is_not_judged(tmp_path: Path) -> None:
     one = array([57e3] * 4)[:1]
     assert verdict("FIX-F8-host", tmp_path, *one, *host(5e-3)).finding.outcome is Outcome.NOT_RUN
@@ -194,13 +174,6 @@ def test_the_platforms_peak_stands_beside_the_earlier_accelerators(
         "32-bit activations: its peak over that of ASPLOS'19 [19], published 3.0x"
     )
     assert gain.value == pytest.approx(peak.value / 12849.1)
-
-
-@pytest.mark.parametrize("key", ["FIX-F8", "FIX-F10"])
-def test_a_comparison_with_a_gpu_is_not_run_without_one(key: str, tmp_path: Path) -> None:
-    found = verdict(key, tmp_path, *array([5e4] * 4), *host(1e-3))
-    assert found.finding.outcome is Outcome.NOT_RUN
-    assert "a CUDA device" in found.needs
 
 
 GROWS = {64: 5e-4, 128: 1e-3, 512: 4e-3}
@@ -297,7 +270,7 @@ def test_a_bottleneck_that_noise_could_move_is_no_verdict(
 def test_what_the_paper_draws_over_the_batch_is_drawn(tmp_path: Path) -> None:
     sizes = len(BATCH_SIZES)
     frame = frame_of(tmp_path, *array([5e4] * 4, 32), *array([9e4] * 4), *host(5e-3))
-    assert points(platform.PlatformOverBatch().draw(frame)) == {
+    assert points(against_gpu.PlatformOverBatch().draw(frame)) == {
         "this host with the accelerator, 32-bit activations (modelled)": sizes,
         "this host with the accelerator, 16-bit activations (modelled)": sizes,
         "FIXAR (published)": sizes,
