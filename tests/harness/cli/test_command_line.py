@@ -52,7 +52,7 @@ def test_help_lists_every_command_with_what_it_does(
 ) -> None:
     outcome = placerl(*arguments)
     assert outcome.status == status
-    listed = re.findall(r"^│ ([a-z]+) +[A-Z]", outcome.out, re.MULTILINE)
+    listed = re.findall(r"^│ ([a-z-]+) +[A-Z]", outcome.out, re.MULTILINE)
     assert listed == app.commands() == sorted(app.commands())
 
 
