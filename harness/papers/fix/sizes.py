@@ -111,7 +111,7 @@ class SizesOfEnvironments(Claim):
     Hopper's action size is left out: it is printed wrongly (`notes.toml`).
     """
 
-    key, place, position = "FIX-VI-B-sizes", "VI-B", 16
+    key, place, position = "FIX-VI-B-sizes", "VI-B", 15
     statement = "State and action sizes of HalfCheetah and Swimmer, state size of Hopper"
     published = from_text(
         "FIX.halfcheetah_state",

@@ -157,7 +157,7 @@ class EnvironmentStepsDiffer(Claim):
     which. The outcome is the one that both readings give.
     """
 
-    key, place, position = "PPO-5.3.1-environment", "5.3.1", 9
+    key, place, position = "PPO-5.3.1-environment", "5.3.1", 8
     statement = "An environment step of Baselines takes about 8 times as long as one of Spinning Up"
     published = from_text("PPO.subproc_step_slowdown")
     needs = NEEDS_STEPS

@@ -191,7 +191,7 @@ class DataflowGainsMujoco(_OfAccelerator):
     A dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
     """
 
-    key, place, position = "PPO-F12", "5.3.2, Fig. 12", 13
+    key, place, position = "PPO-F12", "5.3.2, Fig. 12", 12
     statement = "Choosing the dataflow gains most when the batch is smaller than the array: MuJoCo"
     published = from_text("PPO.systolic_mujoco")
 
@@ -218,7 +218,7 @@ class DataflowGainsPong(_OfAccelerator):
     dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
     """
 
-    key, place, position = "PPO-F13", "5.3.2, Fig. 13", 14
+    key, place, position = "PPO-F13", "5.3.2, Fig. 13", 13
     statement = "The same for Pong, and more where the array divides no layer"
     published = from_text("PPO.systolic_atari", "PPO.systolic_odd")
 
@@ -252,7 +252,7 @@ class BlockedLayoutGains(_OfAccelerator):
     Simulated cycles with both layouts are compared, each with its best dataflow.
     """
 
-    key, place, position = "PPO-F14", "5.3.3, Fig. 14", 15
+    key, place, position = "PPO-F14", "5.3.3, Fig. 14", 14
     statement = "The blocked layout raises throughput"
     published = from_text("PPO.layout_gain_hopper", "PPO.layout_gain_humanoid", "PPO.layout_gain_pong")
 
@@ -286,7 +286,7 @@ class BalancingGains(_OfAccelerator):
     range.
     """
 
-    key, place, position = "PPO-F15", "5.3.4, Fig. 15", 16
+    key, place, position = "PPO-F15", "5.3.4, Fig. 15", 15
     statement = "Load balancing raises throughput in the first iterations"
     published = from_text(
         "PPO.balance_gain_hopper_high",

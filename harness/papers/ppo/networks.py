@@ -75,7 +75,7 @@ class MemoryOfNetworks(Claim):
     A parameter has 32 bits.
     """
 
-    key, place, position = "PPO-3.1", "3.1", 10
+    key, place, position = "PPO-3.1", "3.1", 9
     statement = "Memory of the largest MLP of robotics, and of the CNN policy"
     published = from_text("PPO.largest_mlp", "PPO.cnn_policy")
 

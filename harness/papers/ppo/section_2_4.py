@@ -5,7 +5,7 @@ from placerl.harness.papers.number import from_text
 
 
 class LaunchesTakeMostOfGpu(Claim):
-    key, place, position = "PPO-2.4", "2.4", 17
+    key, place, position = "PPO-2.4", "2.4", 16
     statement = "Launches and synchronisation take most of a small PPO training on a GPU"
     published = from_text("PPO.gpu_overhead_mlp", "PPO.gpu_overhead_cnn")
     needs = (

@@ -18,7 +18,7 @@ def test_only_chooses_by_key_and_refuses_what_is_unknown() -> None:
     assert {claim.paper for claim in claims.claims("FIX")} == {"FIX"}
     with pytest.raises(UserError, match="--only: found 'NONE'"):
         claims.claims("NONE")
-    with pytest.raises(UserError, match=r"MAP-IV-D1, .*did you mean MAP-T7"):
+    with pytest.raises(UserError, match=r"MAP-IV-D1, .*did you mean MAP-T5"):
         claims.claims("MAP-T4")
     with pytest.raises(UserError, match="a claim's key, such as MAP-T5"):
         claims.claims("XYZ-T4")

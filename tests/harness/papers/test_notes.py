@@ -56,6 +56,11 @@ def of_device(name: str, row: str, used: str, share: str) -> float:
     return 100 * cell(name, row, used) / cell(name, row, share)
 
 
+def watts(row: str) -> float:
+    """MAP's power over RLlib's."""
+    return cell("map_table_7", row, "MAP power") / cell("map_table_7", row, "RLlib power")
+
+
 def rate(row: str, system: str = "MAP") -> float:
     """Gradient steps per second: power times efficiency."""
     return cell("map_table_7", row, f"{system} power") * cell("map_table_7", row, f"{system} efficiency")
@@ -208,11 +213,17 @@ RECOMPUTED: dict[str, Callable[[], Numbers]] = {
     "MAP-F14-Hopper": lambda: over_rllib("Hopper, DDPG"),
     "MAP-F14-Pong": lambda: over_rllib("Pong, DQN"),
     "MAP-T7-rates": lambda: tuple(map(rate, ("Pong, DQN", "Hopper, DDPG", "CartPole, DDPG"))),
+    "MAP-T7": lambda: (
+        *map(watts, ("Pong, DQN", "Hopper, DDPG", "CartPole, DDPG")),
+        cell("map_table_7", "CartPole, DDPG", "MAP efficiency")
+        / cell("map_table_7", "CartPole, DDPG", "RLlib efficiency"),
+    ),
     "PAL-VI-H": lambda: (4e-3 * nodes(64),),
     "PPO-T1": lambda: tuple(
         of_device("ppo_table_1", row, f"BRAM{size}", f"BRAM share{size}")
         for row, size in (("Humanoid", ", M=512"), ("Hopper", ", M=512"), ("Pong", ""))
     ),
+    "PPO-5.2-clock": lambda: (),
     "PPO-T2-twice": twice,
     "PPO-T2-Pong": pong_speedups,
     "PPO-T2-bases": lambda: (max(gains("CPU", "MN", ROBOTS)), max(gains("CPU-GPU", "MN", ROBOTS))),
@@ -237,6 +248,7 @@ RECOMPUTED: dict[str, Callable[[], Numbers]] = {
     "FIX-T2-size": fixar_sizes,
     "FIX-T2-normalised": normalised,
     "FIX-F10-efficiency": efficiency,
+    "FIX-VI-A-clock": lambda: (),
     "FIX-VI-B": hopper_s_actions,
 }
 """The computed numbers of each note, from the published ones."""

@@ -34,7 +34,6 @@ Verdicts = dict[str, Verdict]
 AWAITING = {
     "MAP-F12-GPU",  # a CUDA device
     "MAP-F13-sharing",  # a CUDA device
-    "MAP-T7",  # power counters
     "PRL-T3-platform-portability",  # a second machine
     "PRL-T3-same-hardware",  # a CUDA device
 }
@@ -181,7 +180,6 @@ def test_cartpole_s_gain_is_of_cartpole_alone(tmp_path: Path) -> None:
     ("key", "stale", "says"),
     [
         ("PAL-F8", "no experiment", "`placerl reproduce --only PAL-F8 --tier full`"),
-        ("MAP-T7", "yet", "RAPL"),
         ("PPO-2.4", "a trace of its kernels", "which this project lacks"),
     ],
 )

@@ -314,14 +314,6 @@ def test_the_text_agrees_within_a_percent(
     assert said == f"The paper's own numbers {'agree' if agrees else 'do not agree'}."
 
 
-def test_what_a_run_reads_of_watts_is_shown_beside_map_s_table_7(tmp_path: Path) -> None:
-    per_watt = run(12.0, quantity="throughput_per_watt", unit="1/s/W")
-    found = verdict("MAP-T7", tmp_path, run(600.0), per_watt)
-    assert found.finding.outcome is Outcome.NOT_RUN
-    assert [n.value for n in found.finding.ours[1:]] == [12.0]
-    assert found.rows == (1,)
-
-
 @pytest.mark.parametrize(
     ("word", "outcome"),
     [
