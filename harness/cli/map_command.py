@@ -60,11 +60,11 @@ def map_command(
     if as_json:
         print_json([row.to_json() for row in (*predicted.inputs, *rows)])
         return
+    for line in answer(rows, predicted.elsewhere):
+        out.print(line, markup=False)
     if predicted.inputs:
         _show_inputs(predicted.inputs)
     _show_predictions(rows, f"{item.name}, batch size {size}, {platform_name}: mappings Learner-RMM-Storage")
-    for line in answer(rows, predicted.elsewhere):
-        out.print(line, markup=False)
     if platform_name == "map-tpds23":
         for cell in absent_platforms.map_table_5(item.name, size):
             same = "the same" if cell.ours == cell.published else "another"
