@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,13 @@ from placerl.harness.store.diff import Difference, diff
 from placerl.harness.store.store import RunRecord, Store
 
 
+class FailOn(StrEnum):
+    """What makes the exit status 1."""
+
+    WORSE = "worse"
+    CHANGED = "changed"
+
+
 @app.command(name="diff", epilog="Example: `placerl diff results-before results`, or `results#1 results#2`")
 def diff_command(
     before: Annotated[
@@ -26,21 +34,34 @@ def diff_command(
     every: Annotated[
         bool, typer.Option("--all", help="Include what did not change or has no verdict.")
     ] = False,
+    fail_on: Annotated[
+        FailOn | None,
+        typer.Option("--fail-on", help="Exit status 1 if a quantity got worse, or changed at all: for a CI."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two runs, and print for each quantity whether it got better or worse, or that there is no verdict."""
+    """Compare two runs, and print for each quantity whether it got better or worse, or that there is no verdict.
+
+    With `--fail-on`, runs that cannot be compared, because they are of two machines or have no quantity in common, are
+    refused.
+    """
     (old, old_rows), (new, new_rows) = _read(before), _read(after)
     elsewhere = "" if old.fingerprint == new.fingerprint else "the runs were made on different machines"
     differences = diff(old_rows, new_rows, incomparable=elsewhere)
+    if fail_on and (elsewhere or all(d.before is None or d.after is None for d in differences)):
+        found = elsewhere or "two runs that have no quantity in common"
+        raise UserError("command line", "--fail-on", found, "two runs of one plan on one machine")
+    counts = {word: sum(d.verdict == word for d in differences) for word in ("better", "worse", "no verdict")}
     chosen = [d for d in differences if every or d.verdict != "no verdict"]
     if as_json:
         print_json([asdict(d) | {"key": d.key._asdict(), "provenance": str(d.provenance)} for d in chosen])
-        return
-    _show(chosen, f"{before} ({old.revision[:12]}) to {after} ({new.revision[:12]})")
-    counts = {word: sum(d.verdict == word for d in differences) for word in ("better", "worse", "no verdict")}
-    typer.echo(", ".join(f"{word}: {count}" for word, count in counts.items()))
-    if elsewhere:
-        typer.echo(f"No verdicts: {elsewhere}.")
+    else:
+        _show(chosen, f"{before} ({old.revision[:12]}) to {after} ({new.revision[:12]})")
+        typer.echo(", ".join(f"{word}: {count}" for word, count in counts.items()))
+        if elsewhere:
+            typer.echo(f"No verdicts: {elsewhere}.")
+    if fail_on and (counts["worse"] or (fail_on is FailOn.CHANGED and counts["better"])):
+        raise typer.Exit(1)
 
 
 def _read(text: str) -> tuple[RunRecord, Sequence[Row]]:

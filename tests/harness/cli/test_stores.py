@@ -95,6 +95,38 @@ def test_diff_of_two_machines_gives_no_verdict(placerl: Placerl, tmp_path: Path)
     )
 
 
+@pytest.mark.parametrize(
+    ("rate", "asked", "status"),
+    [
+        (0.5, None, 0),
+        (0.5, "worse", 1),
+        (0.5, "changed", 1),
+        (2.0, "worse", 0),
+        (2.0, "changed", 1),
+        (1.01, "changed", 0),  # within the drift of a machine
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_diff_fails_a_ci_on_what_it_is_asked_to(
+    placerl: Placerl, tmp_path: Path, rate: float, asked: str | None, status: int, as_json: bool
+) -> None:
+    stored(tmp_path, "r1", rate=1.0)
+    stored(tmp_path, "r2", rate=rate)
+    options = [*(["--fail-on", asked] if asked else []), *(["--json"] if as_json else [])]
+    assert placerl("diff", f"{tmp_path}#1", f"{tmp_path}#2", *options).status == status
+
+
+def test_a_ci_does_not_pass_where_nothing_was_compared(placerl: Placerl, tmp_path: Path) -> None:
+    stored(tmp_path / "a", "r1", "laptop", rate=1.0)
+    stored(tmp_path / "b", "r1", "server", rate=1.0)
+    two = str(tmp_path / "a"), str(tmp_path / "b")
+    refused(placerl("diff", *two, "--fail-on", "worse"), "--fail-on", "different machines", "on one machine")
+    stored(tmp_path / "c", "r1", "laptop", other=1.0)
+    one = str(tmp_path / "a"), str(tmp_path / "c")
+    refused(placerl("diff", *one, "--fail-on", "worse"), "--fail-on", "no quantity in common")
+    refused(placerl("diff", *one, "--fail-on", "better"), "--fail-on")
+
+
 def test_merge_takes_in_each_run_once(placerl: Placerl, tmp_path: Path) -> None:
     stored(tmp_path / "a", "r1", "laptop", rate=1.0)
     stored(tmp_path / "b", "r1", "server", rate=2.0)

@@ -20,6 +20,8 @@ def parameters() -> Iterator[tuple[tuple[str, ...], Any]]:
                     yield words, one
             return
         for name in command.list_commands(None):
+            if hasattr(command, "load"):
+                command.load(name)
             yield from below(command.get_command(None, name), (*words, name))
 
     return below(get_group(app), ())
