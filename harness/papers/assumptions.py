@@ -33,6 +33,11 @@ def both_outcomes(one: Outcome, other: Outcome) -> Outcome:
     return Outcome.CONSISTENT if one in AGREEMENTS or other in AGREEMENTS else Outcome.NO_VERDICT
 
 
+def what_decides(outcome: Outcome, one: Finding, other: Finding) -> str:
+    """Return what would decide a check that was run under two assumptions; empty if the joint outcome decides."""
+    return one.decides or other.decides if outcome is Outcome.NO_VERDICT else ""
+
+
 def both_numbers(
     one: Finding, other: Finding, named: Callable[[Number], Number], named_other: Callable[[Number], Number]
 ) -> tuple[Number, ...]:

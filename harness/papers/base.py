@@ -36,16 +36,21 @@ class Finding:
         ours: this project's numbers, or numbers that follow from the paper's own.
         explanation: how the numbers lead to the outcome, in one or two sentences.
         needs: what is missing; set if and only if the outcome is `not run`.
+        decides: the one thing that would decide an outcome `no verdict`, as a noun phrase; without it the explanation
+            says it.
     """
 
     outcome: Outcome
     ours: tuple[Number, ...] = ()
     explanation: str = ""
     needs: str = ""
+    decides: str = ""
 
     def __post_init__(self) -> None:
         if bool(self.needs) != (self.outcome is Outcome.NOT_RUN):
             raise ValueError(f"needs: found {self.needs!r}; allowed: set exactly for {Outcome.NOT_RUN}")
+        if self.decides and self.outcome is not Outcome.NO_VERDICT:
+            raise ValueError(f"decides: found {self.decides!r}; allowed: only for {Outcome.NO_VERDICT}")
         if self.outcome not in (Outcome.NOT_RUN, Outcome.NO_VERDICT) and not self.ours:
             raise ValueError(f"ours: found none; allowed for {self.outcome}: at least one number")
         shown = any(n.provenance in (Provenance.MEASURED, Provenance.SIMULATED) for n in self.ours)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from placerl.harness.papers.assumptions import both_numbers, both_outcomes, sentences_of_its_own
+from placerl.harness.papers.assumptions import both_numbers, both_outcomes, sentences_of_its_own, what_decides
 from placerl.harness.papers.base import SHOWN_HERE, Check, Finding, Outcome
 from placerl.harness.papers.number import Number, format_value, scaled
 from placerl.primitives.fpga.tools import placed
@@ -159,14 +159,15 @@ def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: Placed
     ours = both_numbers(assumed, slower, partial(_at, clock=assumed_words), partial(_at, clock=placed_words))
     if len(ours) == len(assumed.ours) and outcome is assumed.outcome:
         said = f"Ratios of cycles: the same at the assumed {assumed_words} and at {placed.words}."
-        return Finding(outcome, ours, f"{assumed.explanation} {said}".strip())
+        return replace(assumed, ours=ours, explanation=f"{assumed.explanation} {said}".strip())
     said = f"The clock is assumed: at {assumed_words} {assumed.outcome}, at {placed.words}, {slower.outcome}."
     both = {assumed.outcome, slower.outcome}
     if len(both) > 1 and Outcome.NOT_REPRODUCED in both and both <= set(SHOWN_HERE):
         said += " The order turns with the clock."
     if news := sentences_of_its_own(slower.explanation, assumed.explanation):
         said += f" At {placed_words}: {news}"
-    return Finding(outcome, ours, f"{assumed.explanation} {said}".strip())
+    decides = what_decides(outcome, assumed, slower)
+    return Finding(outcome, ours, f"{assumed.explanation} {said}".strip(), decides=decides)
 
 
 def times_as_fast(number: Number, assumed_mhz: float) -> tuple[Number, Number]:

@@ -16,7 +16,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.choices import WITH_SIMULATED
 from placerl.harness.mapping.strategies.composed_loop import NAMES
-from placerl.harness.papers.assumptions import both_numbers, both_outcomes, sentences_of_its_own
+from placerl.harness.papers.assumptions import both_numbers, both_outcomes, sentences_of_its_own, what_decides
 from placerl.harness.papers.base import Check, Finding, Outcome
 from placerl.harness.papers.evidence import mapping_of, records, select
 from placerl.harness.papers.number import Number
@@ -130,7 +130,8 @@ def _merged(fast: Finding, slow: Finding, latency: str) -> Finding:
     said += f"for another board (slow links, modelled), {slow.outcome}."
     if news := sentences_of_its_own(slow.explanation, fast.explanation):
         said += f" With slow links: {news}"
-    return Finding(outcome, ours, f"{fast.explanation} {said}".strip(), needs=fast.needs)
+    decides = what_decides(outcome, fast, slow)
+    return Finding(outcome, ours, f"{fast.explanation} {said}".strip(), needs=fast.needs, decides=decides)
 
 
 def _modelled(number: Number, latency: str) -> Number:

@@ -88,5 +88,5 @@ def _missing(verdicts: Sequence[Verdict]) -> str:
     """Return what would decide a claim: of the machine that came nearest, and of those the first."""
     undecided = [one.finding for one in verdicts if one.finding.outcome is Outcome.NO_VERDICT]
     if undecided:
-        return undecided[0].explanation
+        return undecided[0].decides or undecided[0].explanation
     return verdicts[0].needs

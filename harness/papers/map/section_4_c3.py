@@ -21,12 +21,21 @@ def _over_one_thread(rows: pd.DataFrame, kind: str) -> dict[int, Number]:
     }
 
 
+SMALLEST = 32
+"""The smallest batch size of MAP's experiments (VII)."""
+
+
 class SmallBatchesAreSlowerOnGpu(Claim):
-    """Checks MAP IV-C3: at the smallest batch the GPU finds prefix sums more slowly than one thread of the CPU."""
+    """Checks MAP IV-C3: at the smallest batch the GPU finds prefix sums more slowly than one thread of the CPU.
+
+    The paper does not say how small, only that large batches gain, so that one batch size alone shows nothing: with two
+    or more, the GPU has to be slower at the smallest, and to come nearer at the largest. Calls include the copies
+    between host and device.
+    """
 
     key, place, position = "MAP-IV-C3", "IV-C3", 7
     statement = "At small batches the prefix sum index takes longer on the GPU than on one CPU thread"
-    needs = "Hopper's sum tree on a CUDA device and natively on one thread, profiled at one batch size"
+    needs = "Hopper's sum tree on a CUDA device and natively on one thread, profiled at two batch sizes"
     reads = ("profile/hopper-ddpg",)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
@@ -39,8 +48,14 @@ class SmallBatchesAreSlowerOnGpu(Claim):
                 "cost at small batches, and decides nothing about a GPU."
             )
             return Finding(Outcome.NOT_RUN, stand_in, said if stand_in else "", needs=self.needs)
-        ours, least = tuple(by_size.values()), min(by_size)
-        said = f"Judged at the smallest batch size, {least}; the paper does not say how small."
-        if ours[0].above(1):
-            return Finding(Outcome.REPRODUCED, ours, said)
-        return Finding(Outcome.NOT_REPRODUCED if ours[0].below(1) else Outcome.NO_VERDICT, ours, said)
+        ours, least, most = tuple(by_size.values()), min(by_size), max(by_size)
+        small, large = by_size[least], by_size[most]
+        said = f"Batch sizes {least} to {most}, copies included; the paper does not say how small."
+        if small.below(1) and least <= SMALLEST:
+            return Finding(Outcome.NOT_REPRODUCED, ours, said)
+        if not small.above(1) or not large.below(small.value):
+            decides = (
+                f"Hopper's sum tree on a CUDA device at batch sizes {SMALLEST} and 16384, next to the CPU's"
+            )
+            return Finding(Outcome.NO_VERDICT, ours, said, decides=decides)
+        return Finding(Outcome.REPRODUCED if large.below(1) else Outcome.IN_KIND, ours, said)

@@ -249,11 +249,14 @@ class DataflowGainsPong(_OfAccelerator):
 class BlockedLayoutGains(_OfAccelerator):
     """Checks PPO Fig. 14: the blocked layout of operands in memory raises throughput over the plain one.
 
-    Simulated cycles with both layouts are compared, each with its best dataflow.
+    Simulated cycles with both layouts are compared, each with its best dataflow. That every gain is above 0 does not
+    support the statement: the gains have to be as large as stated, or in the stated order.
     """
 
     key, place, position = "PPO-F14", "5.3.3, Fig. 14", 14
-    statement = "The blocked layout raises throughput"
+    statement = (
+        "The blocked layout raises throughput, by 23.5% for Hopper, 21.2% for Humanoid and 11.2% for Pong"
+    )
     published = from_text("PPO.layout_gain_hopper", "PPO.layout_gain_humanoid", "PPO.layout_gain_pong")
 
     def judge(self, frame: pd.DataFrame) -> Finding:

@@ -5,7 +5,8 @@ from itertools import product
 import pytest
 
 from placerl.harness.core.outcome import Outcome
-from placerl.harness.papers.assumptions import AGREEMENTS, both_outcomes
+from placerl.harness.papers import Finding
+from placerl.harness.papers.assumptions import AGREEMENTS, both_outcomes, what_decides
 
 
 @pytest.mark.parametrize(("one", "other"), list(product(Outcome, repeat=2)))
@@ -17,3 +18,11 @@ def test_one_agreement_is_consistent_and_a_refutation_takes_both(one: Outcome, o
     assert (said is Outcome.REPRODUCED) is (one is other is Outcome.REPRODUCED)
     if {one, other} & set(AGREEMENTS) and not {one, other} <= set(AGREEMENTS):
         assert said is Outcome.CONSISTENT, "more than consistent takes both"
+
+
+def test_what_would_decide_is_kept_where_nothing_is_decided() -> None:
+    open_one = Finding(Outcome.NO_VERDICT, decides="a larger batch")
+    silent = Finding(Outcome.NO_VERDICT)
+    assert what_decides(Outcome.NO_VERDICT, silent, open_one) == "a larger batch"
+    assert what_decides(Outcome.NO_VERDICT, open_one, silent) == "a larger batch"
+    assert what_decides(Outcome.CONSISTENT, open_one, silent) == ""

@@ -46,6 +46,16 @@ def test_only_no_verdict_stands_without_a_number(outcome: Outcome) -> None:
             Finding(outcome)
 
 
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_what_would_decide_is_said_of_no_verdict_alone(outcome: Outcome) -> None:
+    if outcome is Outcome.NO_VERDICT:
+        assert Finding(outcome, decides="a larger batch").decides == "a larger batch"
+    else:
+        needs = "a GPU" if outcome is Outcome.NOT_RUN else ""
+        with pytest.raises(ValueError, match="decides: found 'a larger batch'; allowed: only for no verdict"):
+            Finding(outcome, (MEASURED,), needs=needs, decides="a larger batch")
+
+
 def test_a_formula_agrees_or_shows_nothing() -> None:
     agrees = by_a_model(True, (PUBLISHED,), "Counted.", unknown="The clock is not known.")
     assert (agrees.outcome, agrees.explanation) == (Outcome.CONSISTENT, "Counted.")

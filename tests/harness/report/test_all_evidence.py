@@ -29,6 +29,11 @@ def test_a_line_names_the_machines_by_outcome_and_what_would_decide() -> None:
     assert "Of 1 claims: 1 no verdict." in page
     assert "| A |" in page.partition("`new`")[0].splitlines()[-1], "the last run's machine is the first"
     assert "| no verdict | A: not run; B: no verdict | Noise. |" in page
+    known = Finding(Outcome.NO_VERDICT, explanation="Noise.", decides="a quiet | machine")
+    page = all_evidence.page(
+        [JointVerdict(claim, Outcome.NO_VERDICT, {"a": Verdict(claim, known)})], references
+    )
+    assert "| no verdict | B: no verdict | a quiet \\| machine |" in page
     neither = {"b": Verdict(claim, needs), "a": Verdict(claim, needs)}
     page = all_evidence.page([JointVerdict(claim, Outcome.NOT_RUN, neither)], references)
     assert "| not run | A, B: not run | two \\| cores |" in page
