@@ -43,6 +43,8 @@ def gpu_claims_command(
     typer.echo(
         f"{len(outcome.cells)} cells measured, {len(done)} finished before, {len(outcome.left)} to go."
     )
+    if outcome.cut_off:
+        typer.echo(f"The time was up during {outcome.cut_off}, of which nothing is stored.")
     if outcome.left:
         typer.echo("The same command goes on with these, on this machine or another.")
     exit_if_failed([cell.key for cell in cells if cell.key in outcome.cells and cell.failed(opened)])

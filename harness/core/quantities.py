@@ -47,6 +47,8 @@ def _declared() -> Iterator[Quantity]:
         yield Quantity(f"{counted}_per_s", "1/s")
     for call in ("insert", "sample", "update"):
         yield Quantity(f"{call}s_per_s", "1/s")
+    for traced in ("kernels", "launches", "synchronisations"):
+        yield Quantity(f"{traced}_per_iteration", "count", "less")
     for share in ("learner", "link", "shards", "writer"):
         yield Quantity(f"{share}_busy", "1", "neither")
     for returned in (

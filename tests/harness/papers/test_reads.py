@@ -180,7 +180,7 @@ def test_cartpole_s_gain_is_of_cartpole_alone(tmp_path: Path) -> None:
     ("key", "stale", "says"),
     [
         ("PAL-F8", "no experiment", "`placerl reproduce --only PAL-F8 --tier full`"),
-        ("PPO-2.4", "a trace of its kernels", "which this project lacks"),
+        ("PPO-2.4", "which this project lacks", "a CUDA device"),
     ],
 )
 def test_what_is_missing_is_said_as_it_is(key: str, stale: str, says: str, verdicts: Verdicts) -> None:
