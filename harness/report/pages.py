@@ -334,6 +334,7 @@ def render_claims(
             evidence=[
                 (row, optional_size(row.batch_size), _setting(row), number(row, row.quantity)) for row in rows
             ],
+            lent=sorted({(row.started_at[:10], row.revision[:12]) for row in rows if row.run < 0}),
             tier=plan.tier_for(verdict.claim, content.run.tier if content.run else ""),
         )
         yield verdict.key, page

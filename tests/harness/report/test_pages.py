@@ -73,6 +73,19 @@ def test_a_workload_of_which_the_choice_alone_was_run_is_named(content: Content)
     assert "only the chosen" not in pages.render(content, "mappings")
 
 
+def test_rows_that_a_committed_run_lends_are_named_with_their_run(content: Content, tmp_path: Path) -> None:
+    store = sample.write(tmp_path / "store.sqlite")
+    with_references = reading.read(store, reference.load())
+    said = "What depends on no machine, such as clock cycles, is also from the committed run of "
+    lent, own = (dict(pages.render_claims(each, {}))["MAP-VI-A2-replay"] for each in (with_references, content))
+    assert said in lent
+    assert said not in own
+    judged = with_references.measurements
+    committed = judged[judged["run"] < 0]
+    assert len(committed) > 50
+    assert set(committed["provenance"]) <= {"simulated", "modelled"}, "no time of another machine"
+
+
 def test_rows_of_evidence_state_the_settings_that_tell_them_apart(content: Content) -> None:
     found = [row for row in records(content.everything) if row.primitive == "sum_tree.sample"]
     settings = {pages._setting(row) for row in found}
