@@ -180,35 +180,6 @@ def _within_int64(a: Array, b: Array, terms: int) -> bool:
     return _magnitude(a) * _magnitude(b) * terms <= _LARGEST
 
 
-def exact_multiply(a: Array, b: Array) -> Array:
-    """Return the element-wise products of integers, exactly.
-
-    Args:
-        a, b: integers of any width, shapes that broadcast.
-
-    Returns:
-        int64 if the magnitudes guarantee that it fits, otherwise Python's integers in an array of objects.
-
-    Raises:
-        ValueError: an argument is not an array of integers.
-    """
-    a, b = _raw("a", a), _raw("b", b)
-    kind: Any = np.int64 if _within_int64(a, b, 1) else object
-    return np.multiply(a.astype(kind), b.astype(kind))
-
-
-def exact_add(a: Array, b: Array) -> Array:
-    """Return the exact element-wise sums of integers, as int64.
-
-    Args:
-        a, b: integers of at most 32 bits, shapes that broadcast.
-
-    Raises:
-        ValueError: an argument is not an array of integers.
-    """
-    return np.add(_raw("a", a).astype(np.int64), _raw("b", b).astype(np.int64))
-
-
 def exact_matmul(a: Array, b: Array) -> Array:
     """Return the exact matrix product of integers of at most 32 bits, with as many accumulator bits as needed.
 

@@ -119,7 +119,7 @@ def carry_out(
     changed: dict[str, Any],
     *,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the table, by default in `results`.")
+        Path | None, typer.Option("--out", help="Folder of the table, by default in that of `--results`.")
     ] = None,
     results: ResultsOption = RESULTS,
     tier: Annotated[
@@ -134,7 +134,7 @@ def carry_out(
 
     Args:
         changed: values of the benchmark's options that are not the defaults.
-        out: folder of `table.md`; created if it does not exist; None: that of the benchmark's name.
+        out: folder of `table.md`; created if it does not exist; None: that of the benchmark's name in `results`.
         results: folder of the store, a database.
         tier: "quick", "standard" or "full": the run of this tier gets the rows.
         again: whether cells whose rows the run holds are measured, too.
@@ -144,7 +144,7 @@ def carry_out(
         UserError: there is no such tier, or a store or folder cannot be written.
         Exit: a cell failed, or `bench.wrong` found something.
     """
-    folder, chosen_tier = out or RESULTS / bench.name, tiers.tier(tier)
+    folder, chosen_tier = out or results / bench.name, tiers.tier(tier)
     _check_writable(folder)
     with closing(begin(results, chosen_tier)) as run:
         cells = _measured(bench, run, changed, again)

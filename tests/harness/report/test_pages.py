@@ -77,7 +77,9 @@ def test_rows_that_a_committed_run_lends_are_named_with_their_run(content: Conte
     store = sample.write(tmp_path / "store.sqlite")
     with_references = reading.read(store, reference.load())
     said = "What depends on no machine, such as clock cycles, is also from the committed run of "
-    lent, own = (dict(pages.render_claims(each, {}))["MAP-VI-A2-replay"] for each in (with_references, content))
+    lent, own = (
+        dict(pages.render_claims(each, {}))["MAP-VI-A2-replay"] for each in (with_references, content)
+    )
     assert said in lent
     assert said not in own
     judged = with_references.measurements

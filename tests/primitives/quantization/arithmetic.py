@@ -1,13 +1,8 @@
 """Arithmetic on raw values of fixed-point formats, each result rounded or saturated once."""
 
-from placerl.primitives.quantization.fixed_point import (
-    Array,
-    Q,
-    Stored,
-    exact_add,
-    exact_matmul,
-    exact_multiply,
-)
+import numpy as np
+
+from placerl.primitives.quantization.fixed_point import Array, Q, Stored, exact_matmul
 
 
 def add(a: Array, b: Array, fmt: Q) -> Stored:
@@ -17,7 +12,7 @@ def add(a: Array, b: Array, fmt: Q) -> Stored:
         a, b: raw values, shapes that broadcast.
         fmt: the format of `a`, `b` and the sums.
     """
-    return fmt.store(exact_add(a, b))
+    return fmt.store(np.add(a.astype(np.int64), b.astype(np.int64)))
 
 
 def multiply(a: Array, a_format: Q, b: Array, b_format: Q, out: Q) -> Stored:
@@ -28,7 +23,8 @@ def multiply(a: Array, a_format: Q, b: Array, b_format: Q, out: Q) -> Stored:
         a_format, b_format: the formats of `a` and of `b`.
         out: the format of the products.
     """
-    return out.rescale(exact_multiply(a, b), a_format.fraction_bits + b_format.fraction_bits)
+    product = np.multiply(a.astype(object), b.astype(object))  # Python's integers, which have no limit
+    return out.rescale(product, a_format.fraction_bits + b_format.fraction_bits)
 
 
 def matmul(a: Array, a_format: Q, b: Array, b_format: Q, out: Q) -> Stored:

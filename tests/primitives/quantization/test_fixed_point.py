@@ -56,12 +56,6 @@ def test_every_number_of_a_format_survives_floats(shape: tuple[int, int], raw: i
     assert stored.saturated == 0
 
 
-@given(RAW32, RAW32)
-def test_products_of_32_by_32_bits_are_exact(a: int, b: int) -> None:
-    product = fixed_point.exact_multiply(np.array([a], np.int32), np.array([b], np.int32))
-    assert int(product[0]) == a * b
-
-
 @given(st.integers(1, 6).flatmap(lambda k: st.tuples(matrices(3, k), matrices(k, 2))))
 def test_matrix_products_are_exact(pair: tuple[np.ndarray, np.ndarray]) -> None:
     a, b = pair

@@ -123,6 +123,14 @@ def run(bench: Numbers, folder: Path, *arguments: str) -> Result:
     return CliRunner().invoke(app, [*arguments, *places])
 
 
+def test_the_table_stands_beside_the_store_by_default(numbers_bench: Numbers, tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(as_command(numbers_bench.bench))
+    outcome = CliRunner().invoke(app, ["--results", str(tmp_path)])
+    assert outcome.exit_code == 0, outcome.stderr
+    assert [path.parent.parent for path in tmp_path.rglob("table.md")] == [tmp_path]
+
+
 def test_a_benchmark_goes_on_where_it_stopped(numbers_bench: Numbers, tmp_path: Path) -> None:
     numbers_bench.broken = True
     first = run(numbers_bench, tmp_path)
