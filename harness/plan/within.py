@@ -20,7 +20,8 @@ from placerl.harness.plan.last_result import in_words
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run
 
-_AGAIN_S = 0.05  # after an alarm that came in an import
+_SOON_S = 0.05  # after an alarm that came in an import
+_AGAIN_S = 10.0  # long enough for a cell to end its processes
 
 
 class TimeIsUpError(KeyboardInterrupt):
@@ -95,10 +96,13 @@ def measure(
 
         inner(0.0, 0.0, "")
         cell_begin_s = clock()
+        alarm = _Alarm()
         try:
-            with _alarm(left_s):
+            with alarm.after(left_s):
                 rows = plan.measure_and_store(run, cell, inner, code)
-        except TimeIsUpError:
+        except KeyboardInterrupt:  # what a cell makes of an interruption may be of another class
+            if not alarm.rang:
+                raise
             outcome.cut_off = key
             report(budget_s, budget_s, "time is up")
             return outcome
@@ -109,23 +113,33 @@ def measure(
         last(in_words(rows))
 
 
-@contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    """Raise `TimeIsUpError` in a `with` block of the main thread that takes longer; never inside an import."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+class _Alarm:
+    """Raises `TimeIsUpError` in a `with` block of the main thread that takes too long; never inside an import.
 
-    def ring(_: int, frame: FrameType | None) -> None:
-        if importing(frame):
-            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+    Attributes:
+        rang: whether it has raised.
+    """
+
+    def __init__(self) -> None:
+        self.rang = False
+
+    @contextmanager
+    def after(self, seconds: float) -> Iterator[None]:
+        """Ring after some seconds, and again every `_AGAIN_S`: a library may drop what is raised in its callback."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
             return
-        raise TimeIsUpError
+        before = signal.signal(signal.SIGALRM, self._ring)
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, _SOON_S), _AGAIN_S)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, before)
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, max(seconds, _AGAIN_S))
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+    def _ring(self, _: int, frame: FrameType | None) -> None:
+        if importing(frame):
+            signal.setitimer(signal.ITIMER_REAL, _SOON_S, _AGAIN_S)
+            return
+        self.rang = True
+        raise TimeIsUpError

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from placerl.harness.core.progress import Report, silent
-from placerl.harness.core.row import Row
+from placerl.harness.core.row import Interrupted, Row
 from placerl.harness.plan import within
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run, Store
@@ -97,6 +97,25 @@ def test_what_runs_when_the_time_is_up_is_cut_off_and_nothing_of_it_is_stored(ru
     assert (outcome.cut_off, outcome.cells) == ("a", [])
     assert run.cells() == []
     assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_a_cell_that_turns_the_alarm_into_an_interruption_of_its_own_is_cut_off_too(run: Run) -> None:
+    def sleeps(run: Run, report: Report) -> Sequence[Row]:
+        try:
+            time.sleep(LIMIT_S)
+        except KeyboardInterrupt:
+            raise Interrupted([]) from None
+        return [row(1.0)]
+
+    assert within.measure(run, [Cell("a", 0, sleeps)], 0.2, silent).cut_off == "a"
+
+
+def test_ctrl_c_is_not_the_end_of_the_time(run: Run) -> None:
+    def interrupted(run: Run, report: Report) -> Sequence[Row]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        within.measure(run, [Cell("a", 0, interrupted)], 60, silent)
 
 
 KILLED = """

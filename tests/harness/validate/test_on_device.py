@@ -49,3 +49,13 @@ def small(item: Workload) -> Workload:
 def test_without_a_mapping_there_is_nothing_to_train() -> None:
     with pytest.raises(ValueError, match="mappings: found none"):
         on_device.trained(workloads.load("cartpole-dqn"), 32, 1.0, silent, [])
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_every_mapping_with_a_part_on_it_trains() -> None:
+    item = small(workloads.load("cartpole-dqn"))
+    chosen = on_device.mappings(item, "cuda")
+    assert "torch:cuda-native-cpu" in map(str, chosen)
+    assert len({mapping.rmm for mapping in chosen}) > 1, "MAP-F13-sharing compares them"
+    rows = on_device.trained(item, 32, 0.1, silent, chosen)
+    assert all(row.value for row in rows), [row.reason for row in rows]

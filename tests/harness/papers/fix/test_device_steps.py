@@ -43,3 +43,12 @@ def test_the_cells_are_of_machines_with_a_gpu(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr("torch.cuda.is_available", lambda there=there: there)
         assert [cell.key for cell in device_steps.cells(TIERS["standard"])] == found
         assert not device_steps.cells(TIERS["quick"])
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_all_three_rates_are_measured() -> None:
+    rows = device_steps.measure("cuda", 64, 0.0, silent)
+    assert [row.device for row in rows] == ["cuda"] * 3
+    whole, alone, per_watt = rows
+    assert 0 < whole.value < alone.value
+    assert per_watt.status == "ok" or "NVML" in per_watt.reason

@@ -83,3 +83,15 @@ def test_the_cells_are_of_machines_with_a_gpu(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr("torch.cuda.is_available", lambda there=there: there)
         assert [cell.key for cell in launches.cells(TIERS["full"])] == found
         assert not launches.cells(TIERS["quick"])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_on_a_gpu_kernels_launches_and_waits_are_traced(mode: str) -> None:
+    rows = launches.measure("cuda", "Hopper", mode, 0.0, silent, SHORT)
+    values = {(row.quantity, row.parameters.get("share")): row.value for row in rows}
+    assert values["kernels_per_iteration", None] > values["synchronisations_per_iteration", None] > 0
+    assert 0 < values["fraction_of_time", launches.OF_CALLS] < 1
+    assert 0 < values["fraction_of_time", launches.WITHOUT_KERNEL] < 1
+    fewer = values["launches_per_iteration", None] < values["kernels_per_iteration", None]
+    assert fewer or mode == "eager", "a graph launches several kernels at once"
