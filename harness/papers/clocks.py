@@ -27,6 +27,12 @@ OWN_DESIGNS = ("cartpole-agent",)
 """Placed blocks that are in no paper's design, so that their clock bounds none."""
 REPLAY = ("replay-pipeline", "lane-route", "bank-arbiter")
 """The placed blocks of a replay pipeline, whose clock bounds a design that is nothing else."""
+PRODUCTS = ("processing-element",)
+"""The placed blocks of PPO's design for networks without convolutions: the elements of its arrays."""
+CONVOLUTIONS = (*PRODUCTS, "layout-transform")
+"""Those of its design for networks with convolutions, whose windows need addresses (PPO Fig. 4)."""
+FIXAR = (*PRODUCTS, "gaussian-generator")
+"""The placed blocks of FIX's design: the elements of its cores, and what generates exploration noise (FIX III)."""
 
 
 @dataclass(frozen=True)
@@ -170,20 +176,22 @@ def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: Placed
     return Finding(outcome, ours, f"{assumed.explanation} {said}".strip(), decides=decides)
 
 
-def times_as_fast(number: Number, assumed_mhz: float) -> tuple[Number, Number]:
+def times_as_fast(number: Number, assumed_mhz: float, blocks: Collection[str] = ()) -> tuple[Number, Number]:
     """Return a number that grows in proportion to the clock frequency, such as a rate, at two frequencies.
 
     Use this for numbers that a model computes; for findings from stored measurements use `at_both_clocks`.
 
     Args:
         assumed_mhz: the assumed frequency, MHz.
+        blocks: names of the design's blocks, as `placed_clock` takes them.
 
     Returns:
         The number at the assumed frequency, and at that of the slowest block that was placed and routed
         (`placed_clock`).
     """
-    other = scaled(number, placed_clock().mhz / assumed_mhz)
-    return _at(number, _mhz(assumed_mhz)), _at(other, _mhz(placed_clock().mhz))
+    placed = placed_clock(blocks)
+    other = scaled(number, placed.mhz / assumed_mhz)
+    return _at(number, _mhz(assumed_mhz)), _at(other, _mhz(placed.mhz))
 
 
 def _at(number: Number, clock: str) -> Number:

@@ -5,6 +5,7 @@ A step is one environment step with one gradient step; the platform is a host wi
 
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Line, Panel, Panels
-from placerl.harness.papers.clocks import at_both_clocks
+from placerl.harness.papers.clocks import FIXAR, at_both_clocks
 from placerl.harness.papers.evidence import agrees, number, rows_of
 from placerl.harness.papers.fix import device_steps, figure_10_array, throughput
 from placerl.harness.papers.fix.figure_10_array import (
@@ -250,7 +251,7 @@ class AcceleratorBecomesBottleneck(_StepsAndArray):
     statement = "Throughput of the platform grows with the batch, and the accelerator becomes its bottleneck"
     published = PLATFORM_RATES
     needs = f"{NEEDS_STEPS}, {NEEDS_ARRAY}"
-    assumptions = (at_both_clocks,)
+    assumptions = (partial(at_both_clocks, blocks=FIXAR),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         return in_both_modes(frame, _joined_platform)
@@ -370,7 +371,7 @@ class NormalisedPeaks(_StepsAndArray):
         from_cell("fix_table_2", "peak performance normalised to FIXAR", "FIXAR"),
     )
     needs = f"{NEEDS_STEPS}, {NEEDS_ARRAY}"
-    assumptions = (at_both_clocks,)
+    assumptions = (partial(at_both_clocks, blocks=FIXAR),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         return in_both_modes(frame, _normalised_peaks)

@@ -9,7 +9,7 @@ array, N the number of agents.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from placerl.harness.core.provenance import Provenance
@@ -137,16 +137,17 @@ def over_every_print(gain: Number, benchmark: str) -> Number:
     return replace(gain, low=min(ends), high=max(ends))
 
 
-def at_both_clocks(finding_at: Callable[[float | None], Finding]) -> Finding:
+def at_both_clocks(finding_at: Callable[[float | None], Finding], blocks: Collection[str]) -> Finding:
     """Return one finding from the findings at PPO's clock frequencies and at the placed clock.
 
-    The placed clock is that of the slowest block that this project placed and routed. If the two outcomes differ,
-    `harness.papers.clocks.merged` says which one is returned.
+    The placed clock is that of the slowest block of the design that this project placed and routed. If the two outcomes
+    differ, `harness.papers.clocks.merged` says which one is returned.
 
     Args:
         finding_at: returns the finding at a clock frequency in MHz; called with None for PPO's own frequencies.
+        blocks: names of the design's blocks.
     """
-    placed = placed_clock()
+    placed = placed_clock(blocks)
     return merged(finding_at(None), finding_at(placed.mhz), CLOCKS, placed)
 
 

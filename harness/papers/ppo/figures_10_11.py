@@ -13,7 +13,7 @@ from placerl.harness.mapping.predict import slow_link
 from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Panel, Panels
-from placerl.harness.papers.clocks import at_both_clocks
+from placerl.harness.papers.clocks import CONVOLUTIONS, at_both_clocks
 from placerl.harness.papers.number import Number
 from placerl.harness.papers.ppo import table_2, table_2_iterations
 from placerl.harness.papers.ppo.judged_iterations import (
@@ -199,7 +199,7 @@ class PongTimes(Claim):
         "second"
     )
     needs = f"{table_2.NEEDS}; {table_2.NEEDS_CUDA}"
-    assumptions = (at_both_clocks,)
+    assumptions = (partial(at_both_clocks, blocks=CONVOLUTIONS),)
     measured_by = (partial(table_2_iterations.cells, benchmarks=("Pong",)),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:

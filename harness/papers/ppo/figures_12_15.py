@@ -16,6 +16,7 @@ from placerl.harness.papers import charts, gains_rule
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.charts import Panel, Panels
+from placerl.harness.papers.clocks import CONVOLUTIONS, PRODUCTS
 from placerl.harness.papers.evidence import last_attempts, rows_of
 from placerl.harness.papers.experiments import Experiment
 from placerl.harness.papers.number import Number, bounded_speedup, from_text
@@ -262,8 +263,8 @@ class BlockedLayoutGains(_OfAccelerator):
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = {row.parameters.benchmark: row for row in _rows(frame, LAYOUTS)}
         if len(rows) < len(LAYOUT_CASES):
-            return modelled.at_both_clocks(modelled.blocked_layout)
-        return modelled.at_both_clocks(lambda clock_mhz: _blocked_layout(rows, clock_mhz))
+            return modelled.at_both_clocks(modelled.blocked_layout, CONVOLUTIONS)
+        return modelled.at_both_clocks(lambda clock_mhz: _blocked_layout(rows, clock_mhz), CONVOLUTIONS)
 
     def panels(self, frame: pd.DataFrame) -> Panels:
         rows = {row.parameters.benchmark: row for row in _rows(frame, LAYOUTS)}
@@ -303,8 +304,8 @@ class BalancingGains(_OfAccelerator):
         for row in _rows(frame, BALANCING):
             rows[row.parameters.benchmark].append(row)
         if not all(rows.values()):
-            return modelled.at_both_clocks(modelled.balancing)
-        return modelled.at_both_clocks(lambda clock_mhz: _balancing(rows, clock_mhz))
+            return modelled.at_both_clocks(modelled.balancing, PRODUCTS)
+        return modelled.at_both_clocks(lambda clock_mhz: _balancing(rows, clock_mhz), PRODUCTS)
 
     def panels(self, frame: pd.DataFrame) -> Panels:
         lines: dict[str, list[tuple[str, Number]]] = {}

@@ -21,7 +21,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping.predict import slow_link
 from placerl.harness.measure import statistics
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.clocks import at_both_clocks
+from placerl.harness.papers.clocks import PRODUCTS, at_both_clocks
 from placerl.harness.papers.comparisons import gains
 from placerl.harness.papers.evidence import rows_of
 from placerl.harness.papers.number import Number, checked_baseline, from_cell, from_text, ratio
@@ -265,7 +265,7 @@ def ends_of_minibatches(
 class OfRobots(Claim):
     """What the claims on MuJoCo share: timed iterations, and those in virtual time."""
 
-    assumptions = (at_both_clocks,)
+    assumptions = (partial(at_both_clocks, blocks=PRODUCTS),)
     measured_by = (partial(table_2_iterations.cells, benchmarks=MUJOCO), virtual_iterations.cells)
 
 

@@ -15,6 +15,7 @@ def placed_blocks() -> Iterator[None]:
     clocks = {
         "processing-element width=32": PLACED_MHZ,
         "layout-transform": 100.0,
+        "gaussian-generator": 100.0,
         "replay-pipeline fanout=2": PLACED_MHZ + 1,
         "replay-pipeline fanout=4": PLACED_MHZ,
         "lane-route fanout=2": PLACED_MHZ + 2,

@@ -46,9 +46,10 @@ def test_a_design_of_some_blocks_has_the_clock_of_the_slowest_of_them(
         clocks.placed_clock(("a", "d"))
 
 
-def test_the_replays_blocks_were_placed() -> None:
+def test_the_blocks_of_the_designs_were_placed() -> None:
     names = {name.partition(" ")[0] for name in json.loads(placed.FILE.read_text())}
-    assert set(clocks.REPLAY) < names
+    for design in (clocks.REPLAY, clocks.CONVOLUTIONS, clocks.FIXAR):
+        assert set(design) < names
 
 
 def test_a_check_of_some_blocks_is_judged_at_their_clock(

@@ -24,6 +24,7 @@ from placerl.harness.papers.ppo.cycle_models import published_throughput
 from placerl.harness.papers.ppo.figures_12_15_cycles import EXPERIMENTS
 from placerl.harness.plan.tiers import TIERS
 from placerl.primitives.fpga.cycles import gemm, networks
+from placerl.primitives.fpga.tools import placed
 from tests.harness.papers.closed_forms import closed_forms  # noqa: F401
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import claim_of, frame_of
@@ -55,6 +56,21 @@ def test_rows_lead_to_verdicts(key: str, tmp_path: Path) -> None:
     assert len({number.quantity for number in found.ours}) == len(found.ours)
     said = "The clock is assumed" if over_published else "no clock is in them"
     assert said in found.explanation
+
+
+@pytest.mark.usefixtures("closed_forms")
+@pytest.mark.parametrize(
+    ("key", "block"), [("PPO-F14", "layout-transform"), ("PPO-F15", "processing-element")]
+)
+def test_a_design_has_the_clock_of_its_own_blocks(
+    key: str, block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MuJoCo's networks have no convolutions, so that their design has no addresses of windows."""
+    clocks = {"processing-element": 170.0, "layout-transform": 130.0, "lane-route": 20.0}
+    rows = {name: placed.Placed("", 8, mhz, "", {}, {}) for name, mhz in clocks.items()}
+    monkeypatch.setattr(placed, "committed", lambda: rows)
+    said = verdict(key, tmp_path, list(EXPERIMENTS[key](lambda *_: None))).finding.explanation
+    assert f"at {clocks[block]:g} MHz, which the slowest block placed here ({block})" in said
 
 
 def cycles(rows: list[Row], change: Callable[[Row, Any], Any]) -> list[Row]:
