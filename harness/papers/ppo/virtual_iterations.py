@@ -62,7 +62,8 @@ def accelerator(benchmark: str) -> NetworkAccelerator:
         for network in networks_of(benchmark)
     )
     clock_hz = 1e6 * published_clock_mhz(benchmark)
-    return NetworkAccelerator(KEY, DesignSteps(programs), clock_hz, Provenance.MODELLED)
+    activation = workloads.load(BENCHMARKS[benchmark]).network.activation
+    return NetworkAccelerator(KEY, DesignSteps(programs, activation), clock_hz, Provenance.MODELLED)
 
 
 def virtual(benchmark: str, wanted: Sequence[PpoIteration], budget_s: float, report: Report) -> Sequence[Row]:

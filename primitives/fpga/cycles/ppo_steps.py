@@ -34,11 +34,11 @@ class DesignSteps:
 
     Attributes:
         programs: the programs of the networks; their batch and dataflows are replaced.
-        activation: "tanh" or "relu".
+        activation: the function after hidden layers, "tanh" or "relu".
     """
 
     programs: tuple[NetworkProgram, ...]
-    activation: str = "tanh"
+    activation: str
 
     def forward_cycles(self, batch: int) -> int:
         """Return the cycles of the forward pass of the network that takes longest."""

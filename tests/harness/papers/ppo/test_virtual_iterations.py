@@ -40,6 +40,7 @@ def test_iterations_run_in_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None
     terms = details_of(row)["terms_s"]
     assert set(terms) == {*HOST_TERMS, *DEVICE_TERMS, *LINK_TERMS}
     made = accelerator("Hopper")
+    assert made.cycles.activation == "relu", "as the networks that run"
     expected_s = made.cycles.forward_cycles(2) * (8 + 1) / made.clock_hz
     assert terms["infer"] == pytest.approx([expected_s] * len(row.samples))
     assert details_of(row)["cycles"]["inference"] == pytest.approx(

@@ -11,7 +11,7 @@ from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 def test_the_design_s_runs_add_up_to_its_steps() -> None:
     """In one dataflow a process takes the cycles of its steps; in the best dataflows a mini-batch takes no more."""
     policy, value = (NetworkProgram((11, 64, 64, outputs), 64, 8) for outputs in (3, 1))
-    found = DesignSteps((policy, value))
+    found = DesignSteps((policy, value), "tanh")
     one = {
         program: run_cycles((*program.forward, *program.training(0)), program) for program in (policy, value)
     }
@@ -27,9 +27,15 @@ def test_the_design_s_runs_add_up_to_its_steps() -> None:
 def test_networks_run_on_units_at_the_same_time() -> None:
     """The forward pass takes as long as the longer one; at Adam a network waits for all of the other one's rows."""
     policy, value = (NetworkProgram((11, 64, 64, outputs), 1, 8) for outputs in (20, 1))
-    both = DesignSteps((policy, value))
-    alone = [DesignSteps((program,)) for program in (policy, value)]
+    both = DesignSteps((policy, value), "tanh")
+    alone = [DesignSteps((program,), "tanh") for program in (policy, value)]
     assert both.forward_cycles(64) == max(one.forward_cycles(64) for one in alone)
     rows = [update_rows(replace(program, batch=64)) for program in (value, policy)]
     expected = [one.training_cycles(64) + waits for one, waits in zip(alone, rows, strict=True)]
     assert both.training_cycles(64) == max(expected)
+
+
+def test_relu_takes_fewer_cycles_than_tanh() -> None:
+    relu, tanh = (DesignSteps((NetworkProgram((11, 64, 64, 3), 64, 8),), name) for name in ("relu", "tanh"))
+    assert relu.forward_cycles(64) < tanh.forward_cycles(64)
+    assert relu.training_cycles(64) < tanh.training_cycles(64)
