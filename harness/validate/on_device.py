@@ -1,7 +1,8 @@
-"""Runs the mappings with a part on one kind of device alone, without the predictions of a validation.
+"""Runs the mappings with a part on one kind of device, and the native one, without the predictions of a validation.
 
-A mapping says where learner, replay management and storage run. Its rows are those of a validation (suite
-`validation`), so that they stand next to the rates of mappings that another run has measured.
+A mapping says where learner, replay management and storage run. The rows are those of a validation (suite
+`validation`). The native mapping is the fastest of the processor's: claims compare devices on one machine, and without
+it the processor would have only mappings that wait for the other device.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
 from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.mapping.problem import problem_of
-from placerl.harness.mapping.target import NATIVE, Target
+from placerl.harness.mapping.target import NATIVE, NATIVE_MAPPING, Target
 from placerl.harness.measure import protocol as measure
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import default_core
@@ -31,7 +32,7 @@ FEWEST_ROUNDS = statistics.FEWEST_SAMPLES
 
 
 def cell(item: Workload, batch_size: int, budget_s: float, kind: str) -> Cell:
-    """Return the cell, a piece of the plan, that trains under every mapping with a part on a kind of device.
+    """Return the cell, a piece of the plan, that trains under the mappings of a kind of device (`mappings`).
 
     Args:
         budget_s: seconds that the cell takes.
@@ -45,18 +46,22 @@ def cell(item: Workload, batch_size: int, budget_s: float, kind: str) -> Cell:
 
 
 def mappings(item: Workload, kind: str) -> list[Mapping]:
-    """Return the mappings of this machine with a part on a kind of device, and the others on the native backend."""
+    """Return the mappings with a part on a kind of device and the other on the native backend, and the native one.
+
+    If this machine has no such device, there is none.
+    """
 
     def there(part: Target) -> bool:
         return part.device.partition(":")[0] == kind
 
-    return [
+    chosen = [
         mapping
         for mapping in plan.mappings(item)
         if not is_simulated(mapping)
         and (there(mapping.learner) or there(mapping.rmm))
         and all(there(part) or part == NATIVE for part in (mapping.learner, mapping.rmm))
     ]
+    return [Mapping.parse(NATIVE_MAPPING), *chosen] if chosen else []
 
 
 def trained(

@@ -147,9 +147,7 @@ def _seconds(step: Callable[[], object], steps: int) -> float:
 def on_gpu(frame: pd.DataFrame, quantity: str, words: str) -> dict[int, Number]:
     """Return what was measured of the float steps on a CUDA device, by ascending batch size."""
     rows = {
-        int(row.batch_size): row
-        for row in rows_of(frame, EXPERIMENT, quantity)
-        if row.device.startswith(GPU) and row.status == "ok"
+        int(row.batch_size): row for row in rows_of(frame, EXPERIMENT, quantity) if row.device.startswith(GPU)
     }
     return {size: number(row, f"GPU, batch size {size}: {words}") for size, row in sorted(rows.items())}
 

@@ -13,7 +13,9 @@ def parsed(*names: str) -> list[Mapping]:
     return [Mapping.parse(name) for name in names]
 
 
-def test_a_part_is_on_the_device_and_the_others_are_native(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_is_on_the_device_and_the_other_is_native_next_to_the_native_mapping(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     every = parsed(
         "native-native-cpu",
         "torch:cuda-native-cpu",
@@ -26,10 +28,12 @@ def test_a_part_is_on_the_device_and_the_others_are_native(monkeypatch: pytest.M
     monkeypatch.setattr(plan, "mappings", lambda item: every)
     chosen = on_device.mappings(workloads.load("cartpole-dqn"), "cuda")
     assert list(map(str, chosen)) == [
+        "native-native-cpu",
         "torch:cuda-native-cpu",
         "torch:cuda-flat:cuda-cpu",
         "native-flat:cuda-cpu",
     ]
+    assert on_device.mappings(workloads.load("cartpole-dqn"), "opencl") == []
 
 
 def test_each_mapping_trains_in_both_loops_for_enough_rounds_of_an_interval() -> None:

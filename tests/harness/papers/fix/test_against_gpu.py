@@ -107,6 +107,11 @@ def test_the_accelerator_is_compared_with_gradient_steps_on_a_gpu(
     assert ("were not measured" in found.explanation) is (per_watt is None)
 
 
+def test_noisy_rates_are_compared_as_far_as_their_intervals_go(tmp_path: Path) -> None:
+    noisy = [replace(row, status="too_noisy", reason="wide") for row in gpu("inferences_per_s", 5e3)]
+    assert verdict("FIX-F8", tmp_path, *on_cpu(), *noisy).finding.outcome is Outcome.CONSISTENT
+
+
 def test_steps_on_another_device_are_not_a_gpu_s(tmp_path: Path) -> None:
     elsewhere = rates("inferences_per_s", "cpu", 5e3, "FIX-F8-device")
     assert verdict("FIX-F8", tmp_path, *on_cpu(), *elsewhere).finding.outcome is Outcome.NOT_RUN
