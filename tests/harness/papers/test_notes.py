@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from placerl.harness import papers
+from placerl.harness import papers, workloads
+from placerl.harness.mapping.problem import problem_of
 from placerl.harness.papers import discovery
 from placerl.harness.papers.notes import Note, notes
 from placerl.harness.papers.number import from_cell, from_text
@@ -54,6 +55,30 @@ def nodes(fanout: int) -> float:
 def of_device(name: str, row: str, used: str, share: str) -> float:
     """The total number of a resource that a row's number and percentage imply."""
     return 100 * cell(name, row, used) / cell(name, row, share)
+
+
+def storage() -> Numbers:
+    """Algorithm 3's words that cross links, with replay management and actors on the CPU and the learner on the GPU."""
+    (actors,) = text("MAP.actors")
+
+    def on_gpu(size: int, words: int) -> float:
+        return size + actors * words
+
+    def least(words: int) -> int:
+        return next(size for size in range(1, 1000) if on_gpu(size, words) < size * words)
+
+    pong = problem_of(workloads.load("pong-dqn"), 256).item_words
+    assert all(least(words) <= least(2) for words in range(2, 1000))
+    return least(2), least(pong), on_gpu(256, pong), 256 * pong
+
+
+def three_devices() -> Numbers:
+    """How many optimal mappings have a GPU and an FPGA (actors are on the CPU), and the gain nearest to 11."""
+    (stated,) = text("MAP.three_device_speedup")
+    cells = table("map_table_5").cells
+    optimal = [cell.printed for cell in cells if cell.row == "optimal mapping"]
+    gains = [cell.value for cell in cells if cell.value is not None]
+    return sum({"G", "F"} <= set(one) for one in optimal), min(gains, key=lambda gain: abs(gain - stated))
 
 
 def watts(row: str) -> float:
@@ -206,6 +231,8 @@ RECOMPUTED: dict[str, Callable[[], Numbers]] = {
         4e-6 * nodes(2),
         8e6 * cell("map_table_6", "RMM (S=32)", "SRAM") / nodes(2),
     ),
+    "MAP-T5-storage": storage,
+    "MAP-T5-three-devices": three_devices,
     "MAP-T6": lambda: tuple(
         of_device("map_table_6", row, "LUT", "LUT share")
         for row in ("RMM (S=32)", "DQN learner", "DDPG learner")
