@@ -1,5 +1,6 @@
 """The command `placerl gpu-claims`, which measures what only a CUDA device decides, in a few minutes."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -35,8 +36,8 @@ def gpu_claims_command(
     done = set() if fresh else within.held(opened.siblings(), cells)
     said = Console(stderr=True)
     said.print(f"{len(cells)} cells, {len(done)} finished before.", markup=False)
-    for name in gpu_claims.libraries_left_out():
-        said.print(f"Left out here: {name}, whose environment is not built (`placerl baselines {name}`).")
+    for line in _left_out():
+        said.print(f"Left out here: {line}", markup=False, soft_wrap=True)
     with bar("gpu-claims") as report, recorded(opened):
         left_s = 60 * minutes - (time.monotonic() - begin_s)
         outcome = within.measure(opened, cells, left_s, report, report.last, done=done)
@@ -48,6 +49,17 @@ def gpu_claims_command(
     if outcome.left:
         typer.echo("The same command goes on with these, on this machine or another.")
     exit_if_failed([cell.key for cell in cells if cell.key in outcome.cells and cell.failed(opened)])
+
+
+def _left_out() -> Iterator[str]:
+    """Yield a line for each thing that this machine lacks beside the device."""
+    from placerl.harness.plan import gpu_claims
+    from placerl.primitives.device import unavailable_reason
+
+    if reason := unavailable_reason("cuda"):
+        yield f"sum trees and kernels of this project on the device: {reason}"
+    for name in gpu_claims.libraries_left_out():
+        yield f"{name}, whose environment is not built: `placerl baselines {name}`"
 
 
 def _lacks_device() -> str:

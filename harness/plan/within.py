@@ -44,8 +44,15 @@ class Measured:
 
 
 def held(runs: Sequence[Run], cells: Sequence[Cell]) -> set[str]:
-    """Return the keys of the cells that one of some runs holds: of this machine or another, with any card."""
-    return {cell.key for cell in cells if any(not cell.due(run) for run in runs)}
+    """Return the keys of the cells that one of some runs holds: of this machine or another, with any card.
+
+    A cell of which nothing could be run on one machine may be measured on another.
+    """
+    return {cell.key for cell in cells if any(_holds(run, cell) for run in runs)}
+
+
+def _holds(run: Run, cell: Cell) -> bool:
+    return not cell.due(run) and any(row.status != "not_run" for row in cell.rows(run))
 
 
 def measure(

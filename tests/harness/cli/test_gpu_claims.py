@@ -39,6 +39,7 @@ def test_what_does_not_fit_is_counted_and_the_same_command_goes_on(
         return Cell(key, estimate_s, measure)
 
     monkeypatch.setattr(gpu_claims_command, "_lacks_device", lambda: "")
+    monkeypatch.setattr("placerl.primitives.device.unavailable_reason", lambda name: "no CuPy")
     monkeypatch.setattr(gpu_claims, "libraries_left_out", lambda: ["sb3"])
     monkeypatch.setattr(gpu_claims, "cells", lambda: [cell("a", 1), cell("b", 1e6), cell("c", 1)])
     with Store.open(tmp_path / "placerl.sqlite") as store:
@@ -47,7 +48,8 @@ def test_what_does_not_fit_is_counted_and_the_same_command_goes_on(
     assert outcome.status == 0, outcome.err
     assert measured == ["c"]
     assert "1 cells measured, 1 finished before, 1 to go." in outcome.out
-    assert "sb3, whose environment is not built" in " ".join(outcome.err.split())
+    assert "Left out here: sb3, whose environment is not built" in outcome.err
+    assert "Left out here: sum trees and kernels of this project on the device: no CuPy" in outcome.err
     again = placerl("gpu-claims", "--minutes", "5", "--results", str(tmp_path))
     assert "0 cells measured, 2 finished before, 1 to go." in again.out
     fresh = placerl("gpu-claims", "--minutes", "5", "--fresh", "--results", str(tmp_path))

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,20 @@ run = Store.open(sys.argv[1]).begin_run("gpu", "revision", {"fingerprint": "one 
 cells = [Cell("a", 1, lambda run, report: [row(1.0)]), Cell("b", 1, killed)]
 within.measure(run, cells, 60, silent)
 """
+
+
+def test_what_could_not_be_run_on_one_machine_is_tried_on_another_and_not_again_on_the_same(
+    tmp_path: Path, device: FakeDevice
+) -> None:
+    missing = replace(row(0.0), value=None, status="not_run", reason="no kernels are traced")
+    cells = [device.cell("a", 1)]
+    with Store.open(tmp_path / "store.sqlite") as store:
+        one, other = (store.begin_run("gpu", "revision", {"fingerprint": name}) for name in ("one", "other"))
+        one.finish("a", [missing])
+        done = within.held(other.siblings(), cells)
+        assert not within.measure(one, cells, 60, silent, done=done, clock=device.clock).cells
+        assert within.measure(other, cells, 60, silent, done=done, clock=device.clock).cells == ["a"]
+        assert within.held(one.siblings(), cells) == {"a"}
 
 
 def test_after_a_kill_another_machine_goes_on_with_the_cell_that_ran(
