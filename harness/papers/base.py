@@ -107,6 +107,7 @@ class Claim:
         statement: the statement, in short.
         published: the paper's numbers for the statement; empty if only a lost figure or table showed them.
         needs: what judging needs, as text.
+        decides: what would decide `no verdict`, where the finding does not say it (`Finding.decides`).
         reads: cells (pieces of the plan) besides its own (`cells`) whose measurements are judged, as beginnings of the
             cells' keys ("profile"); `*` matches anything ("compare/*/sb3").
         measured_by: functions that return the cells of a tier that measure what is judged.
@@ -122,6 +123,7 @@ class Claim:
     statement: str
     published: tuple[Number, ...] = ()
     needs: str = "nothing"
+    decides: str = ""
     reads: tuple[str, ...] = ()
     measured_by: tuple[Callable[[TierLimits], list[Cell]], ...] = ()
     commands: tuple[str, ...] = ()
@@ -168,7 +170,10 @@ class Claim:
         check: Check = self.judge
         for under in self.assumptions:
             check = under(check)
-        return Verdict(self, unless_suspect(check(frame)))
+        finding = check(frame)
+        if finding.outcome is Outcome.NO_VERDICT and not finding.decides:
+            finding = replace(finding, decides=self.decides)
+        return Verdict(self, unless_suspect(finding))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from placerl.harness import papers
 from placerl.harness.papers.base import Outcome, Verdict
+from placerl.harness.papers.device_times import GPU, WORDS
 from placerl.harness.papers.machines import JointVerdict, judged
 from placerl.harness.report import machine_facts, reference
 from placerl.harness.report.markdown_text import code, escaped
@@ -85,8 +86,11 @@ def _line(one: JointVerdict, letters: dict[str, str]) -> str:
 
 
 def _missing(verdicts: Sequence[Verdict]) -> str:
-    """Return what would decide a claim: of the machine that came nearest, and of those the first."""
+    """Return what would decide a claim: of the machine that came nearest, and of those the first.
+
+    Among machines that could not run it, those with a CUDA device came nearer, then those with more measurements.
+    """
     undecided = [one.finding for one in verdicts if one.finding.outcome is Outcome.NO_VERDICT]
     if undecided:
         return undecided[0].decides or undecided[0].explanation
-    return verdicts[0].needs
+    return min(verdicts, key=lambda one: (WORDS[GPU] in one.needs, -len(one.rows))).needs

@@ -74,6 +74,9 @@ class OneDataflowExplains(Claim):
     published = from_text(
         "FIX.accelerator_ips", "FIX.utilisation", "FIX.activation_memory", "FIX.weights_a_cycle"
     )
+    decides = (
+        "how FIX counts utilisation, and how many modules of memory it reads at once, which it does not state"
+    )
 
     def judge(self, _: pd.DataFrame) -> Finding:
         conflicts_of = {flow: conflicts(flow) for flow in DATAFLOWS}

@@ -217,6 +217,7 @@ class DelayKeepsReward(Claim):
     published = (*from_text("FIX.reward_level"), *published_levels())
     needs = "training runs in floats and in fixed point (claim/FIX-F7)"
     measured_by = (training.cells,)
+    decides = "at least five seeds of HalfCheetah (`placerl reproduce --only FIX-F7 --tier full`)"
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         workloads = _runs(frame)
@@ -258,6 +259,7 @@ class DelayMakesUpForHalf(Claim):
     )
     needs = "training runs with other delays and formats (claim/FIX-F7-sweep)"
     measured_by = (training.sweep_cells,)
+    decides = "five seeds of a task that 16 bits from the start fail, which Pendulum is not"
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         task = training.SWEPT

@@ -275,6 +275,7 @@ class EnvironmentTimeIsConstant(Claim):
     published = (*from_text("FIX.environment_time"), *SHARES)
     needs = NEEDS_STEPS
     measured_by = (throughput.cells,)
+    decides = "a learner that takes less time than the environment at batch size 64"
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in throughput.TERMS}

@@ -35,3 +35,4 @@ class ResourcesOfOptimiser(ResourcesClaim):
     statement = "FPGA resources of the optimiser"
     published = tuple(from_cell("fix_table_1", "Adam optimizer", name) for name in ("LUT", "FF", "DSP"))
     beside = (ADAM,)
+    decides = "the number format of FIX's optimiser and its weights a cycle, which FIX does not state"

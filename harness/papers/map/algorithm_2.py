@@ -269,6 +269,9 @@ class UpdateLeavesSumsRight(_OfAlgorithm2):
     key, place, position = "MAP-IV-D1", "IV-D1, Algorithm 2", 1
     statement = "The priority update leaves every updated priority, and every sum above it, right"
     needs = NEEDS
+    decides = (
+        "a copy of Algorithm 2 with the operator of line 5 and all lines of the loop, which ours has lost"
+    )
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         errors_of: dict[tuple[str, bool], list[Number]] = {}

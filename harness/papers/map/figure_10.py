@@ -82,6 +82,7 @@ class SamplingAheadCostsNoReward(Claim):
     published = from_text("MAP.presampled_batches_chosen", "MAP.presampled_batches_visible", "MAP.seeds")
     needs = "learning curves of 5 seeds for each number of pre-sampled batches (claim/MAP-F10)"
     measured_by = (partial(relaxed_training.cells, TASKS),)
+    decides = "Hopper trained with D = 0, 50 and 200 and many seeds (`placerl reproduce --only MAP-F10 --tier full`)"
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         workloads = runs_of(frame, PRESAMPLED)

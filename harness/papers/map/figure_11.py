@@ -46,7 +46,8 @@ class _CrossesOver(_OverBatches):
         below = {size: FPGA for size in shared_sizes(by_kind) if size < small}
         above = {size: GPU for size in shared_sizes(by_kind) if size > large}
         if not below or not above:
-            return Finding(Outcome.NOT_RUN, ours, needs=f"batch sizes below {small:g} and above {large:g}")
+            needs = f"{self.workload}'s learner on every device at batch sizes below {small:g} and above {large:g}"
+            return Finding(Outcome.NOT_RUN, ours, needs=needs)
         return ordered(by_kind, below | above)
 
 

@@ -58,7 +58,11 @@ def _fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: 
         for size in sizes
     ]
     if needs := missing_sizes(sizes, SMALL, LARGE):
-        return Finding(Outcome.NOT_RUN, tuple(gains) or listed(by_kind), needs=f"on GPU and FPGA {needs}")
+        return Finding(
+            Outcome.NOT_RUN,
+            tuple(gains) or listed(by_kind),
+            needs=f"Hopper's sum tree on GPU and FPGA at {needs}",
+        )
     low, high = (n.value for n in from_text(low_key, high_key))
     crosses = low_key.endswith("gpu_over_fpga_high")
     low = 1 / low if crosses else low
@@ -160,7 +164,8 @@ class GpuTimesOverBatch(_OverBatches):
         by_call = {call: fastest(times(frame, WORKLOAD, call)).get(GPU, {}) for call in CALLS}
         sizes = _plotted(*by_call.values())
         if needs := missing_sizes(sizes, SMALL, LARGE):
-            return Finding(Outcome.NOT_RUN, needs=f"{WORDS[GPU]}, for Hopper's sum tree {needs}")
+            where = "the CUDA device" if any(by_call.values()) else WORDS[GPU]
+            return Finding(Outcome.NOT_RUN, needs=f"Hopper's sum tree on {where} at {needs}")
         low, high = sizes[0], sizes[-1]
         sample, update = (
             ratio(f"{CALLS[call]}: batch size {high} over {low}", at[high], at[low])
@@ -197,6 +202,9 @@ class FpgaTimesAreLinear(_OverBatches):
     needs = "the FPGA's sum tree at two batch sizes on either side of that (simulated)"
     reads = device_times.reads("hopper-ddpg", timed=False)
     assumptions = (at_both_clocks,)
+    decides = (
+        "the FPGA's sum tree simulated with a number of sub-trees S that grows with the batch, as MAP's does"
+    )
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         limit = self.published[0].value

@@ -209,6 +209,9 @@ class SharedGpuCostsThroughput(Claim):
     needs = "a CUDA device"
     reads = ("validation",)
     commands = ("placerl validate --tier quick", "placerl report")
+    decides = (
+        "more rounds of mappings with the replay manager on and off the learner's GPU (`placerl validate`)"
+    )
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = select(frame, suite=Suite.VALIDATION, quantity="gradient_steps_per_s")

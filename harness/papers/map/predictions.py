@@ -172,6 +172,7 @@ class ThroughputIsPredicted(Claim):
     reads = ("validation",)
     commands = COMMANDS
     assumptions = (at_both_latencies,)
+    decides = "more rounds of `placerl validate` on a machine with a core for every busy thread"
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         limit = from_text("MAP.optimum_gap")[0].value
@@ -204,6 +205,7 @@ class ThroughputIsNearOptimum(Claim):
     reads = ("validation",)
     commands = COMMANDS
     assumptions = (at_both_latencies,)
+    decides = "more rounds of `placerl validate` on a machine with a core for every busy thread"
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         steps = select(frame, suite=SUITE, primitive="learner.step", quantity="time_per_call")

@@ -70,6 +70,7 @@ class SamplingAheadBringsThroughput(Claim):
     reads = ("validation",)
     commands = COMMANDS
     measured_by = figure_10.SamplingAheadCostsNoReward.measured_by
+    decides = "more rounds of `placerl validate` on a machine with a core for every busy thread"
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         gains = _gains(frame)

@@ -152,6 +152,9 @@ class OptimalMappings(_OfTable5):
     key, place, position = "MAP-T5", "VII-D, Table V", 21
     statement = "Optimal mapping by batch size"
     published = (printed_mappings(),)
+    decides = (
+        "Fig. 11 and 12, lost from the available copy, which show the times that Table V was chosen from"
+    )
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         cells = rows_of(frame, OPTIMAL, "as_printed", backend=MODEL)
@@ -192,6 +195,7 @@ class OptimalMappingsGain(_OfTable5):
     key, place, position = "MAP-T5-gains", "VII-D, Table V", 22
     statement = "Gain of the optimal mapping over the second best and over the worst"
     published = printed_gains()
+    decides = "Fig. 13, lost from the available copy, which shows the throughput of every mapping"
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = rows_of(frame, GAINS, "gain", backend=MODEL)

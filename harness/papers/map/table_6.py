@@ -50,3 +50,4 @@ class ResourcesOfReplayAndLearner(ResourcesClaim):
     )
     beside = COUNTERPARTS
     could_be = SIZES
+    decides = "the size of Table VI's tree and the network of its learner, which MAP does not state"

@@ -93,6 +93,7 @@ class ParametersAreExplored(Claim):
     key, place, position = "MAP-T6-parameters", "VI-A2, Table VI", 24
     statement = "The exploration chooses two learner pipelines (DP = 2) and up to 32 sub-trees (S)"
     published = printed_parameters()
+    decides = "what a unit of MAP's learner and its crossbar take on the FPGA, which MAP does not state"
 
     def judge(self, _: pd.DataFrame) -> Finding:
         printed = int(from_cell("map_table_6", "hardware parameters", "data parallel factor (DP)").value)

@@ -38,6 +38,7 @@ class AlignedLayoutGainsLittle(Claim):
     published = from_text("PAL.aligned_layout_gain")
     needs = "the experiment PAL-VI-H-layout: the tree with and without alignment"
     measured_by = (experiment_cells("PAL-VI-H-layout", layout),)
+    decides = "more rounds on a quiet machine (`placerl reproduce --only PAL-VI-H-layout`)"
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         trees = trees_of(frame, LAYOUTS_COMPARED)

@@ -61,6 +61,7 @@ class BlockRamsGrow(Claim):
     key, place, position = "PPO-T1-memory", "5.2, Table 1", 2
     statement = "Block RAMs grow with the mini-batch and with the network: MuJoCo"
     published = published()
+    decides = "which of PPO's memories are in block RAM, and how wide their banks are, which the paper does not state"
 
     def judge(self, _: pd.DataFrame) -> Finding:
         counts = {benchmark: _counts(benchmark) for benchmark in BENCHMARKS}

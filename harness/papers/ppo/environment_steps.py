@@ -161,6 +161,9 @@ class EnvironmentStepsDiffer(Claim):
     statement = "An environment step of Baselines takes about 8 times as long as one of Spinning Up"
     published = from_text("PPO.subproc_step_slowdown")
     needs = NEEDS_STEPS
+    decides = (
+        "how many environments shared a core, and whether a step steps one or all, which PPO does not state"
+    )
 
     def cells(self, tier: TierLimits) -> list[Cell]:
         """Return the cell (a piece of the plan) that times environment steps.

@@ -25,3 +25,4 @@ class ResourcesOfTwoArrays(ResourcesClaim):
         from_cell("ppo_table_1", "Hopper and Humanoid", column) for column in ("DSP", "logic", "flip-flop")
     )
     beside = COUNTERPARTS
+    decides = "what the two cores alone take of PPO's FPGA, which the paper does not state"

@@ -132,6 +132,7 @@ class BatchDecidesWhichDeviceMatters(Claim):
     reads = ("validation",)
     commands = BOTH_SIZES
     assumptions = (at_both_latencies,)
+    decides = "mappings with parts on a CUDA device, at batch sizes 32 and 512 of one benchmark (`placerl validate`)"
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         ours: list[Number] = []

@@ -132,6 +132,7 @@ class OverlapHidesTime(Claim):
         "trainings on the simulated FPGA with each part switched off (`placerl reproduce --tier standard`)"
     )
     commands = COMMANDS
+    decides = "more rounds with and without each part, next to an accelerator whose transfers take time"
 
     def cells(self, tier: TierLimits) -> list[Cell]:
         """Return the cells (pieces of the plan) that time the trainings, one per workload; none in the quick tier."""

@@ -63,6 +63,17 @@ def test_a_formula_agrees_or_shows_nothing() -> None:
     assert (apart.outcome, apart.explanation) == (Outcome.NO_VERDICT, "Counted. The clock is not known.")
 
 
+def test_a_claim_says_what_would_decide_where_its_finding_does_not() -> None:
+    def said(finding: Finding) -> str:
+        return claim(lambda _: finding, decides="five seeds").evaluate(pd.DataFrame()).finding.decides
+
+    assert said(Finding(Outcome.NO_VERDICT)) == "five seeds"
+    assert said(Finding(Outcome.NO_VERDICT, decides="a larger batch")) == "a larger batch"
+    assert said(Finding(Outcome.CONSISTENT, (PUBLISHED,))) == ""
+    suspect = replace(MEASURED, suspect="impossible")
+    assert said(Finding(Outcome.IN_KIND, (suspect,))) == "", "another thing is missing"
+
+
 def test_a_claim_without_a_check_was_not_run() -> None:
     found = claim().evaluate(pd.DataFrame())
     assert found.verdict == "not run: needs a GPU"

@@ -52,6 +52,21 @@ def test_the_committed_page_lists_every_claim_and_counts_them() -> None:
         assert bool(missing) is (outcome in all_evidence.UNDECIDED)
 
 
+def test_of_machines_that_could_not_run_it_the_one_with_the_device_came_nearest() -> None:
+    claim = papers.claims("MAP-F11")[0]
+    references = [made("old", "a", "2026-01-01"), made("new", "b", "2026-02-01")]
+    nearest = Finding(Outcome.NOT_RUN, needs="batch sizes")
+    without = Finding(Outcome.NOT_RUN, needs="a CUDA device")
+    by_machine = {"b": Verdict(claim, without), "a": Verdict(claim, nearest)}
+    page = all_evidence.page([JointVerdict(claim, Outcome.NOT_RUN, by_machine)], references)
+    assert "| batch sizes |" in page
+
+
+def test_the_committed_page_says_in_short_what_would_decide_each_claim() -> None:
+    for key, _, outcome, _, decides in LINE.findall(PAGE):
+        assert (10 < len(decides) < 300) == (outcome in map(str, all_evidence.UNDECIDED)), key
+
+
 def test_the_committed_page_names_every_reference() -> None:
     for one in reference.load():
         assert f"`{one.name}` ({one.run.started_at[:10]}, `{one.run.revision[:12]}`)" in PAGE
