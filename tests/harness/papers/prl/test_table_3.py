@@ -225,6 +225,15 @@ def test_gains_over_one_library_on_the_gpu_show_nothing_of_the_other(tmp_path: P
     assert "RLlib on cartpole-dqn, RLlib on mountaincar-ddpg, RLlib on pong-dqn." in found.explanation
 
 
+def test_a_gain_on_the_gpu_under_a_named_mapping_is_of_its_library(tmp_path: Path) -> None:
+    """As `placerl gpu-claims` compares: the predictions would choose the CPU."""
+    name = "sb3, this project with torch:cuda-native-cpu"
+    details = {"baseline": name, "verdict": "slower", "mapping": "torch:cuda-native-cpu"}
+    row = compared(0.5, "slower", name, device="cuda", details=details)
+    assert verdict("PRL-T3-same-hardware", tmp_path / "a", row).finding.outcome is Outcome.NOT_REPRODUCED
+    assert verdict("PRL-T3", tmp_path / "b", row).finding.outcome is Outcome.NOT_RUN
+
+
 def test_portability_over_machines_of_noisy_rates_gives_no_verdict(tmp_path: Path) -> None:
     second = [replace(row, **TOO_FEW) for row in rates(400, 100)]
     frame = merged(tmp_path / "two.sqlite", rates(100, 50), second)
