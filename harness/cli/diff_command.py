@@ -36,14 +36,17 @@ def diff_command(
     ] = False,
     fail_on: Annotated[
         FailOn | None,
-        typer.Option("--fail-on", help="Exit status 1 if a quantity got worse, or changed at all: for a CI."),
+        typer.Option(
+            "--fail-on",
+            help="Status 1 if a quantity got worse, or `changed` at all, or is missing.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two runs, and print for each quantity whether it got better or worse, or that there is no verdict.
 
-    With `--fail-on`, runs that cannot be compared, because they are of two machines or have no quantity in common, are
-    refused.
+    With `--fail-on`, a quantity that the newer run lacks counts as worse. Runs that cannot be compared, because they
+    are of two machines or have no quantity in common, are refused.
     """
     (old, old_rows), (new, new_rows) = _read(before), _read(after)
     elsewhere = "" if old.fingerprint == new.fingerprint else "the runs were made on different machines"
@@ -60,7 +63,10 @@ def diff_command(
         typer.echo(", ".join(f"{word}: {count}" for word, count in counts.items()))
         if elsewhere:
             typer.echo(f"No verdicts: {elsewhere}.")
-    if fail_on and (counts["worse"] or (fail_on is FailOn.CHANGED and counts["better"])):
+    missing = sum(d.before is not None and d.after is None for d in differences)
+    if fail_on and missing:
+        typer.echo(f"Missing in {after}: {missing} quantities", err=True)
+    if fail_on and (missing or counts["worse"] or (fail_on is FailOn.CHANGED and counts["better"])):
         raise typer.Exit(1)
 
 

@@ -8,14 +8,14 @@ class Outcome(StrEnum):
 
     `REPRODUCED`, `IN_KIND` (the paper's order and direction hold, but the factor differs) and `NOT_REPRODUCED` need a
     number that this project measured or simulated. `DEPENDS` needs machines whose numbers contradict each other: a
-    single machine never gives it. `CONSISTENT` follows from counting or from a formula. `NO_VERDICT` means that noise
-    exceeds the difference, or that a lost figure could explain it, and `NOT_RUN` that measurements to which the
-    statement applies are missing.
+    single machine never gives it. `CONSISTENT` follows from counting or from a formula, or holds under one of two
+    readings that the paper admits. `NO_VERDICT` means that noise exceeds the difference, or that a lost figure could
+    explain it, and `NOT_RUN` that measurements to which the statement applies are missing.
     """
 
     REPRODUCED = "reproduced"
     IN_KIND = "reproduced in kind"  # the paper's order and direction hold, the factor differs
-    CONSISTENT = "consistent"  # follows from counting or from a formula
+    CONSISTENT = "consistent"  # follows from counting or a formula, or under one reading
     NOT_REPRODUCED = "not reproduced"
     DEPENDS = "depends on the machine"  # some machines show it, others refute it
     NOT_RUN = "not run"

@@ -17,7 +17,13 @@ from typing import Any
 
 import pandas as pd
 
-from placerl.harness.papers.assumptions import both_numbers, both_outcomes, sentences_of_its_own, what_decides
+from placerl.harness.papers.assumptions import (
+    AGREEMENTS,
+    both_numbers,
+    both_outcomes,
+    sentences_of_its_own,
+    what_decides,
+)
 from placerl.harness.papers.base import SHOWN_HERE, Check, Finding, Outcome
 from placerl.harness.papers.number import Number, format_value, scaled
 from placerl.primitives.fpga.tools import placed
@@ -152,8 +158,8 @@ def _clocks(frame: pd.DataFrame, finding: Finding) -> list[float]:
 def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: PlacedClock) -> Finding:
     """Return one finding from the findings of a check at the assumed clock and at the placed clock.
 
-    The outcome follows from both (`both_outcomes`). A number that depends on the clock is listed twice, once for each
-    clock.
+    The outcome follows from both (`both_outcomes`), but agreement at the placed clock alone gives no verdict: no paper
+    has it. A number that depends on the clock is listed twice, once for each clock.
 
     Args:
         assumed_words: the assumed frequency as text, such as "285 MHz".
@@ -161,6 +167,8 @@ def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: Placed
     if assumed.outcome is Outcome.NOT_RUN:
         return assumed
     outcome = both_outcomes(assumed.outcome, slower.outcome)
+    if slower.outcome in AGREEMENTS and assumed.outcome not in AGREEMENTS:
+        outcome = Outcome.NO_VERDICT
     placed_words = _mhz(placed.mhz)
     ours = both_numbers(assumed, slower, partial(_at, clock=assumed_words), partial(_at, clock=placed_words))
     if len(ours) == len(assumed.ours) and outcome is assumed.outcome:

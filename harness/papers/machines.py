@@ -20,18 +20,8 @@ from placerl.harness.papers.base import Claim, Verdict
 from placerl.harness.papers.evidence import last_attempts
 from placerl.harness.papers.experiments import Experiment
 
-_SAME = (
-    "suite",
-    "workload",
-    "primitive",
-    "batch_size",
-    "quantity",
-    "who",
-    "where",
-    "experiment",
-    "parameters",
-)
-"""Columns by which a row that depends on no machine is the same as another run's."""
+_GROUP = ("suite", "experiment", "workload", "batch_size", "where")
+"""Columns that rows which depend on no machine share if a later run's replace an earlier run's."""
 MEASURED_AGREEMENT = (Outcome.REPRODUCED, Outcome.IN_KIND)
 
 
@@ -54,11 +44,22 @@ def _of_no_machine(frame: pd.DataFrame) -> pd.Series:
     )
 
 
+def _groups(rows: pd.DataFrame) -> pd.Series:
+    return rows[list(_GROUP)].map(str).agg("\x1f".join, axis=1) if len(rows) else pd.Series(dtype=str)
+
+
 def shared(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the measurements that have a value and depend on no machine, each as the last run has it."""
-    rows = frame[_of_no_machine(frame) & (frame["status"] == "ok")].sort_values("started_at", kind="stable")
-    same = rows[list(_SAME)].map(str)
-    return rows[~same.duplicated(keep="last")]
+    """Return the measurements that have a value and depend on no machine, as the last run has them.
+
+    Rows of one experiment or profile, workload, batch size and device are replaced together, since a changed design may
+    have other rows. If they failed in the last run, none are returned: what an earlier design gave says nothing.
+    """
+    rows = frame[_of_no_machine(frame) & frame["status"].isin(("ok", "failed"))]
+    rows = last_attempts(rows.sort_values("started_at", kind="stable"))
+    newest = rows["run"] == rows["run"].groupby(_groups(rows)).transform("last")
+    rows = rows[newest]
+    failed = set(_groups(rows[rows["status"] == "failed"]))
+    return rows[(rows["status"] == "ok") & ~_groups(rows).isin(failed)]
 
 
 def with_shared(own: pd.DataFrame, everything: pd.DataFrame) -> pd.DataFrame:
@@ -75,12 +76,8 @@ def with_shared(own: pd.DataFrame, everything: pd.DataFrame) -> pd.DataFrame:
     if lent.empty:
         return own
     mine = own[_of_no_machine(own)]
-    known = mine["suite"].isin(lent["suite"]) & mine["experiment"].astype(str).isin(
-        lent["experiment"].astype(str)
-    )
-    return pd.concat(
-        [own.drop(index=mine.index[known]), lent[~lent.index.isin(own.index.difference(mine.index))]]
-    )
+    replaced = mine.index[_groups(mine).isin(set(_groups(lent)))]
+    return pd.concat([own.drop(index=replaced), lent])
 
 
 @dataclass(frozen=True)
@@ -118,6 +115,16 @@ def together(outcomes: Iterable[Outcome]) -> Outcome:
     return Outcome.NOT_RUN
 
 
+def _last_profiles(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return measurements without times of a profile that a later run of the machine has, in a cell of any name."""
+    if rows.empty:
+        return rows
+    profile = rows["suite"] == Suite.PROFILE
+    columns = ["fingerprint", "workload", "batch_size", "primitive", "who", "where"]
+    same = rows[columns].map(str).agg("\x1f".join, axis=1)
+    return rows[~profile | (rows["run"] == rows["run"].groupby([same, profile]).transform("last"))]
+
+
 def judged(frame: pd.DataFrame) -> list[JointVerdict]:
     """Return the verdict on each claim over the measurements of all machines, paper by paper.
 
@@ -127,7 +134,7 @@ def judged(frame: pd.DataFrame) -> list[JointVerdict]:
         frame: the measurements of all runs.
     """
     ordered = frame.sort_values("started_at", kind="stable")
-    last = last_attempts(ordered, of_any_code=True)
+    last = _last_profiles(last_attempts(ordered, of_any_code=True))
     machines = list(dict.fromkeys(ordered["fingerprint"].iloc[::-1]))
     verdicts = {
         machine: papers.evaluate(with_shared(last[last["fingerprint"] == machine], last), everywhere=last)

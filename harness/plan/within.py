@@ -46,9 +46,14 @@ class Measured:
 def held(runs: Sequence[Run], cells: Sequence[Cell]) -> set[str]:
     """Return the keys of the cells that one of some runs holds: of this machine or another, with any card.
 
-    A cell of which nothing could be run on one machine may be measured on another.
+    Cells of a chain are judged together, and rows of two machines never are: they count only where one run holds all
+    of them. A cell of which nothing could be run on one machine may be measured on another.
     """
-    return {cell.key for cell in cells if any(_holds(run, cell) for run in runs)}
+    chains: dict[str, list[Cell]] = {}
+    for cell in cells:
+        chains.setdefault(cell.chain or cell.key, []).append(cell)
+    whole = [chain for chain in chains.values() if any(all(_holds(run, c) for c in chain) for run in runs)]
+    return {cell.key for chain in whole for cell in chain}
 
 
 def _holds(run: Run, cell: Cell) -> bool:

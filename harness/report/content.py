@@ -32,13 +32,12 @@ class Content:
         reference: the committed run that is shown for comparison; None if there is none.
         changes: changes of the quantities that the run and the reference both have.
         measurements: the measurements of the run and of runs of other tiers with the same code on the same machine,
-            one per row, and those of all runs that depend on no machine. If something was measured several times, only
-            the last attempt is kept. The index labels are those of the frame with the whole store.
+            one per row, and those of all runs of the store that depend on no machine. If something was measured several
+            times, only the last attempt is kept. The index labels are those of the frame with the whole store.
         core_speed: how much of the timed work ran at full core speed; empty if no measurement states it.
         noisy_rows: numbers of noisy measurements of each kind, then of all; empty if nothing was timed.
         memory: peak memory of these runs; empty if the store is too old to hold it.
-        everything: the measurements of the whole store, for verdicts that use several machines, and those of committed
-            runs that depend on no machine.
+        everything: the measurements of the whole store, for verdicts that use several machines.
     """
 
     run: RunRecord | None

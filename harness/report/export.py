@@ -22,8 +22,6 @@ A number of the page becomes the columns `<name>`, `<name>_low`, `<name>_high`, 
 
 In CSV an apostrophe precedes a text that a spreadsheet would evaluate as a formula, such as an untrusted workload
 name; Parquet holds the text unchanged.
-
-Rows of committed runs that depend on no machine stand at the end of `measurements`, with a `run` below 0.
 """
 
 import dataclasses

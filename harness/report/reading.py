@@ -8,11 +8,11 @@ import pandas as pd
 
 from placerl.harness import papers
 from placerl.harness.papers.evidence import last_attempts
-from placerl.harness.papers.machines import of_no_machine, shared, with_shared
+from placerl.harness.papers.machines import with_shared
 from placerl.harness.report import machine_facts, performance, roofline, tables
 from placerl.harness.report.baseline_versions import baseline_versions
 from placerl.harness.report.content import Content
-from placerl.harness.report.reference import Reference, all_rows, beside, runs_with_results
+from placerl.harness.report.reference import Reference, beside, runs_with_results
 from placerl.harness.store.store import RunRecord, Store
 
 
@@ -26,8 +26,7 @@ def read_all(path: Path, references: Iterable[Reference] = ()) -> list[Content]:
     """Return the contents of a report on a store, one per machine; the machine of the last run comes first.
 
     Args:
-        references: committed runs; the one that matches a machine's last run best is shown with it. Their rows that
-            depend on no machine, such as clock cycles, are judged with each machine's.
+        references: committed runs; the one that matches a machine's last run best is shown with it.
 
     Raises:
         UserError: there is no such store, or it has another version.
@@ -35,10 +34,6 @@ def read_all(path: Path, references: Iterable[Reference] = ()) -> list[Content]:
     references = list(references)
     with Store.open(path, read_only=True) as store:
         runs, frame = tuple(store.runs()), store.frame()
-        if references:
-            lent = shared(all_rows(references, of_no_machine))
-            lent = lent.assign(run=-lent["run"])  # of no run of the store
-            frame = pd.concat([frame, lent], ignore_index=True)
         chosen = platforms(runs_with_results(store))
         contents = [arrange(frame, runs, run) for run in chosen] or [arrange(frame, runs, None)]
         return [_beside_reference(store, content, references) for content in contents]
@@ -101,7 +96,7 @@ def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...], run: RunRecord | N
         baseline_versions=tuple(baseline_versions(mine)),
         throughputs=tuple(performance.throughputs(mine)),
         portabilities=tuple(performance.portabilities(mine, frame)),
-        primitives=tuple(tables.primitives(judged)),
+        primitives=tuple(tables.primitives(mine)),
         roofs=roofs,
         roofline=tuple(roofline.points(mine, roofs)),
         training=tuple(tables.training(mine)),

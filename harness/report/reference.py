@@ -11,7 +11,7 @@ import argparse
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -114,20 +114,13 @@ def load_one(path: Path) -> Reference:
     return _load(record, *_stamps(record))
 
 
-def all_rows(
-    references: Iterable[Reference], wanted: Callable[[Row], bool] = lambda row: True
-) -> pd.DataFrame:
-    """Return the measurements of references as a table, as `Store.frame` does; the runs are numbered from 1.
-
-    Args:
-        wanted: says which measurements are returned.
-    """
+def all_rows(references: Iterable[Reference]) -> pd.DataFrame:
+    """Return the measurements of references as a table, as `Store.frame` does; the runs are numbered from 1."""
     return as_frame(
         [
             (dataclasses.replace(one.run, id=number), cell, one.run.started_at, row)
             for number, one in enumerate(references, 1)
             for cell, row in zip(one.cells, one.measurements, strict=True)
-            if wanted(row)
         ]
     )
 

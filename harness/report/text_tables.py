@@ -386,7 +386,12 @@ def _latex(text: str) -> str:
     )
     safe = re.sub(r"-(?=-)", "-{}", safe)  # not a dash
     safe = re.sub(r"(?<![\w})\]-])-(?=\d)", "$-$", safe)  # not a hyphen
-    return re.sub(r"`([^`]*)`", r"\\texttt{\1}", safe)
+    return re.sub(r"`([^`]*)`", lambda code: rf"\texttt{{{_breaking(code[1])}}}", safe)
+
+
+def _breaking(code: str) -> str:
+    r"""Return code that TeX may break after a hyphen, which it does not do in `\texttt` by itself."""
+    return re.sub(r"(?<=\w)-(?=\w)", r"-\\allowbreak{}", code)
 
 
 FORMATS: dict[str, Callable[[TextTable], str]] = {"markdown": as_markdown, "latex": as_latex}

@@ -21,9 +21,10 @@ from pydantic import Field
 
 from placerl.harness import workloads
 from placerl.harness.cli.bench.command import Bench, chosen, section
+from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Row
+from placerl.harness.core.row import Interrupted, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.core.toml_models import TomlTable, check, read_toml
 from placerl.harness.loop.schedule import Schedule
@@ -99,7 +100,7 @@ class Settings:
             return self._trained(seed, report) if count < misses else [self._given_up(seed, count)]
 
         def stale(run: Run) -> bool:
-            given_up = any(row.status == "not_run" for row in cell.rows(run))
+            given_up = any(row.quantity == END and row.status == "not_run" for row in cell.rows(run))
             return given_up and missed(run) < misses
 
         key = f"{SUITE}/{self.task.name}/{self.name}/{self.steps}/seed{seed}"
@@ -124,7 +125,10 @@ class Settings:
     def _trained(self, seed: int, report: Report) -> Sequence[Row]:
         native = not environments.unavailable_reason(self.task.environment.id)
         resolved = resolve(Schedule(native_environments=native), self.task, Mapping.parse(NATIVE_MAPPING))
-        rows = measured_run.train(resolved, seed, Extent(steps=self.steps), report)
+        try:
+            rows = measured_run.train(resolved, seed, Extent(steps=self.steps), report)
+        except Interrupted as stop:
+            raise Interrupted([]) from stop  # what a training learnt says only its end
         ours = [row for row in rows if isinstance(row, TrainingResult)]
         return [replace(row, suite=SUITE, tried=self.name, threshold=self.threshold) for row in ours]
 
@@ -147,7 +151,16 @@ def searched(path: Path = FILE) -> Searched:
     Raises:
         UserError: the file is not as described above.
     """
-    return check(Searched, read_toml(path), path)
+    search = check(Searched, read_toml(path), path)
+    for tried in search.tried:
+        if tried.workload not in search.steps:
+            raise UserError(path, f"tried {tried.name}: workload", tried.workload, ", ".join(search.steps))
+        tables = workloads.load(tried.workload).tables()
+        for table in tried.changes:
+            if not isinstance(tables.get(table), dict):
+                allowed = ", ".join(name for name, value in tables.items() if isinstance(value, dict))
+                raise UserError(path, f"tried {tried.name}: changes", table, allowed)
+    return search
 
 
 def settings_of(name: str, search: Searched) -> list[Settings]:

@@ -1,11 +1,13 @@
 """Compares FIX's platform, and its accelerator alone, with a GPU that takes the same steps (VI-C, Fig. 8 and 10)."""
 
 from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Panels
+from placerl.harness.papers.clocks import FIXAR, at_both_clocks
 from placerl.harness.papers.device_order import exact
 from placerl.harness.papers.evidence import number
 from placerl.harness.papers.fix import device_steps, figure_10_array, throughput
@@ -67,6 +69,7 @@ class PlatformOverBatch(Claim):
     published = PLATFORM_RATES
     needs = f"{ACCELERATOR} and a CUDA device"
     measured_by = (throughput.cells, figure_10_array.cells, device_steps.cells)
+    assumptions = (partial(at_both_clocks, blocks=FIXAR),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         ours = side_rates(frame, "inferences_per_s", "whole step on this processor")
@@ -108,6 +111,7 @@ class AcceleratorAgainstGpu(Claim):
     )
     needs = f"{ACCELERATOR}, a CUDA device and its watts"
     measured_by = (throughput.cells, figure_10_array.cells, device_steps.cells)
+    assumptions = (partial(at_both_clocks, blocks=FIXAR),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         ours = side_rates(frame, "learner_inferences_per_s", "gradient step alone on this processor")

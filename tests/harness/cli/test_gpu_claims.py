@@ -54,3 +54,13 @@ def test_what_does_not_fit_is_counted_and_the_same_command_goes_on(
     assert "0 cells measured, 2 finished before, 1 to go." in again.out
     fresh = placerl("gpu-claims", "--minutes", "5", "--fresh", "--results", str(tmp_path))
     assert "2 cells measured, 0 finished before, 1 to go." in fresh.out
+
+
+def test_runs_before_one_that_began_afresh_do_not_count(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "placerl.sqlite") as store:
+        elsewhere = store.begin_run("gpu", "r", {"fingerprint": "another card"})
+        first = store.begin_run("gpu", "r", {"fingerprint": "this card"})
+        both = [elsewhere.record.id, first.record.id]
+        assert [run.record.id for run in gpu_claims_command._that_count(first)] == both
+        fresh = store.begin_run("gpu", "r", {"fingerprint": "this card"}, fresh=True)
+        assert not gpu_claims_command._that_count(fresh), "a fresh run that was cut goes on by itself"

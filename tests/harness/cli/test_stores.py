@@ -116,6 +116,15 @@ def test_diff_fails_a_ci_on_what_it_is_asked_to(
     assert placerl("diff", f"{tmp_path}#1", f"{tmp_path}#2", *options).status == status
 
 
+def test_a_quantity_that_is_missing_fails_a_ci(placerl: Placerl, tmp_path: Path) -> None:
+    stored(tmp_path, "r1", rate=1.0, lost=1.0)
+    stored(tmp_path, "r2", rate=1.0)
+    outcome = placerl("diff", f"{tmp_path}#1", f"{tmp_path}#2", "--fail-on", "worse")
+    assert outcome.status == 1
+    assert "#2: 1 quantities" in outcome.err
+    assert placerl("diff", f"{tmp_path}#2", f"{tmp_path}#1", "--fail-on", "worse").status == 0, "a new one"
+
+
 def test_a_ci_does_not_pass_where_nothing_was_compared(placerl: Placerl, tmp_path: Path) -> None:
     stored(tmp_path / "a", "r1", "laptop", rate=1.0)
     stored(tmp_path / "b", "r1", "server", rate=1.0)

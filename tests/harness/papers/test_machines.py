@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import product
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -13,8 +14,8 @@ from placerl.harness.core.outcome import Outcome
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
-from placerl.harness.papers.machines import judged, shared, together, with_shared
-from placerl.harness.papers.ppo.figures_12_15_cycles import DATAFLOWS_MUJOCO
+from placerl.harness.papers.machines import _last_profiles, judged, shared, together, with_shared
+from placerl.harness.papers.ppo.figures_12_15_cycles import DATAFLOWS_MUJOCO, AcceleratorCycles
 from placerl.harness.store.rows import ClaimRow, PieceTime
 from placerl.harness.store.store import RunRecord, as_frame
 
@@ -121,6 +122,33 @@ def test_what_a_machine_could_not_run_gives_way_to_what_another_ran() -> None:
     everything = frame((OLD, cycles(100)), (NEW, cycles(0, status="not_run")))
     own = everything[everything["fingerprint"] == "b"]
     assert with_shared(own, everything)["status"].tolist() == ["ok"]
+
+
+def test_a_changed_design_replaces_all_rows_of_its_experiment(tmp_path: Path) -> None:
+    def counted(value: float) -> ClaimRow:
+        columns = AcceleratorCycles("hopper", 16, {"NS": int(value)})
+        return DATAFLOWS_MUJOCO.row(
+            columns,
+            primitive="iteration",
+            batch_size=64,
+            quantity="cycles",
+            provenance=Provenance.SIMULATED,
+            value=value,
+        )
+
+    assert values(shared(frame((OLD, counted(100)), (OLD, counted(70)), (NEW, counted(90))))) == [90]
+
+
+def test_a_failure_of_the_last_run_is_not_hidden_by_an_earlier_one() -> None:
+    everything = frame((OLD, cycles(100)), (NEW, cycles(0, status="failed")))
+    own = everything[everything["fingerprint"] == "b"]
+    assert with_shared(own, everything)["status"].tolist() == ["failed"]
+
+
+def test_a_later_profile_of_a_machine_replaces_its_times_in_a_cell_of_any_name() -> None:
+    later = run(3, "a", "2026-03-01T00:00:00Z")
+    rows = _last_profiles(frame((OLD, timed(1.0)), (NEW, timed(2.0)), (later, timed(1.5))))
+    assert values(rows) == [1.5, 2.0], "of each machine its own"
 
 
 def test_a_machine_alone_keeps_its_rows() -> None:

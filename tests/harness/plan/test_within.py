@@ -165,3 +165,17 @@ def test_after_a_kill_another_machine_goes_on_with_the_cell_that_ran(
         within.measure(other, cells, 60, silent, done=done, clock=device.clock)
         assert device.measured == ["b", "c"]
         assert within.held(other.siblings(), cells) == {"a", "b", "c"}
+
+
+def test_cells_that_are_judged_together_count_where_one_machine_has_them_all(
+    tmp_path: Path, device: FakeDevice
+) -> None:
+    cells = [replace(device.cell(key, 1), chain="hopper") for key in ("a", "b")] + [device.cell("c", 1)]
+    with Store.open(tmp_path / "store.sqlite") as store:
+        one, other = (store.begin_run("gpu", "revision", {"fingerprint": name}) for name in ("one", "other"))
+        one.finish("a", [row(1.0)])
+        one.finish("c", [row(1.0)])
+        other.finish("b", [row(1.0)])
+        assert within.held(one.siblings(), cells) == {"c"}
+        one.finish("b", [row(1.0)])
+        assert within.held(other.siblings(), cells) == {"a", "b", "c"}

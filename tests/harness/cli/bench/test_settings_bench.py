@@ -18,7 +18,7 @@ from placerl.harness.cli.bench.settings_bench import (
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.row import Row
+from placerl.harness.core.row import Interrupted, Row
 from placerl.harness.plan import plan
 from placerl.harness.runtime import measured_run
 from placerl.harness.store.rows import TrainingResult
@@ -139,6 +139,45 @@ def test_the_command_shows_what_ended_where(
 def test_a_wrong_option_is_refused(placerl: Placerl, tmp_path: Path, option: str, value: str) -> None:
     refused(placerl("bench", "settings", option, value, "--results", str(tmp_path)), value)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_was_trained_is_not_trained_again(tmp_path: Path) -> None:
+    """A finished training has a row that was not run where no watts can be read."""
+    short = workloads.override(TASK, "training.learning_starts", 100, "a test")
+    with Store.open(tmp_path / "s.sqlite") as store:
+        run = store.begin_run("quick", "r", sample.MACHINE)
+        cell = Settings("brief", short, 20).cell(0, 2)
+        plan.execute(run, [cell], silent)
+        assert not cell.due(run)
+
+
+def test_an_interrupted_training_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def train(resolved: object, seed: int, extent: object, report: object) -> list[Row]:
+        raise Interrupted([ended(seed, 95.0)])
+
+    monkeypatch.setattr(measured_run, "train", train)
+    with Store.open(tmp_path / "s.sqlite") as store:
+        run = store.begin_run("quick", "r", sample.MACHINE)
+        cell = SETTINGS.cell(0, 2)
+        with pytest.raises(Interrupted):
+            plan.execute(run, [cell], silent)
+        assert cell.due(run)
+        assert not cell.rows(run)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('workload = "mountain"\n[tried.changes]\nreplay.capacity = 5', "mountain"),
+        ('workload = "mountaincar-ddpg"\n[tried.changes]\nreplays.capacity = 5', "replays"),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "settings.toml"
+    head = '[steps]\nmountaincar-ddpg = 10\n[[tried]]\nname = "x"\nsource = "a test"\n'
+    path.write_text(head + text)
+    with pytest.raises(UserError, match=rf"tried x: .*{said}"):
+        searched(path)
 
 
 def test_a_training_is_stored_with_the_name_of_its_settings(tmp_path: Path) -> None:
