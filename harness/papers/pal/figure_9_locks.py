@@ -233,6 +233,7 @@ class TwoLocksRunInParallel(Claim):
     statement = "Two locks let 4 threads sample and update in parallel; one lock does not"
     published = from_text("PAL.threads", "PAL.tree_speedup_low")
     needs = "the experiment PAL-F9-locks: threads on one replay with two locks, one lock and an owner thread"
+    decides = "the same order at every batch size, on 4 quiet cores or more: `placerl reproduce --only PAL-F9-locks`"
     measured_by = (experiment_cells("PAL-F9-locks", experiment),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
