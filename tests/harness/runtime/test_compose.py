@@ -241,11 +241,11 @@ def test_every_part_draws_from_a_stream_of_its_own(short):
     assert states[0] == states[1] != states[2]
     exploration = np.random.default_rng(made[0].actors.seed).bit_generator.state["state"]
     assert exploration != states[0]
-    assert made[0].fusion is Fusion.REPLAY
+    assert resolved(task, TORCH).fusion is Fusion.REPLAY
     assert made[0].steps is None
-    fused = compose.compose(resolved(task, NATIVE), seed=1, local_storage=8)
-    assert fused.fusion is Fusion.STEP
-    assert fused.steps is not None
+    in_one_call = resolved(task, NATIVE)
+    assert in_one_call.fusion is Fusion.STEP
+    assert compose.compose(in_one_call, seed=1, local_storage=8).steps is not None
 
 
 @pytest.mark.parametrize("asked", [{"processes": 2}, {"overlap": 16}])
