@@ -31,6 +31,9 @@ os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
 # whose waiting costs the other processes' time. Tests of threads say how many they want.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# The processes of pytest-xdist have a terminal of 80 columns, to which nothing that tests read is to be folded.
+os.environ.pop("COLUMNS", None)
+
 # What the hardware tools build stays in the checkout, from one run of the tests to the next.
 os.environ.setdefault("PLACERL_CACHE", str(Path(__file__).parent.parent / "build" / "cache"))
 
