@@ -35,7 +35,7 @@ def test_products_take_what_the_closed_forms_say(
     products.prepare((shape, dataflow) for shape in SHAPES for dataflow in DATAFLOWS)
     # What is known is not simulated again, not even by another process.
     monkeypatch.setattr(simulation, "built", lambda design: pytest.fail("simulated again"))
-    monkeypatch.setattr(gemm_block.BLOCK, "_found", {})
+    monkeypatch.setattr(gemm_block.BLOCK, "_recorded", {})
     again = SimulatedProducts(side=2, **kind)
     for shape in SHAPES:
         for dataflow in DATAFLOWS:
