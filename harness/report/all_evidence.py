@@ -1,7 +1,7 @@
 """Writes the page of verdicts over the evidence of all machines: every committed reference run, newest first."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from placerl.harness import papers
 from placerl.harness.papers.base import Outcome, Verdict
@@ -40,18 +40,22 @@ def page(joint: Sequence[JointVerdict], references: Sequence[Reference]) -> str:
         "",
         *_machines(references, letters),
     ]
-    for key, title in papers.titles().items():
-        lines += [
-            f"## {key}",
-            "",
-            title,
-            "",
-            "| claim | statement | verdict | on the machines | what would decide it |",
-            "|---|---|---|---|---|",
-        ]
-        lines += [_line(one, letters) for one in joint if one.claim.paper == key]
-        lines.append("")
+    columns = ("claim", "statement", "verdict", "on the machines", "what would decide it")
+    lines += by_paper(columns, ((one.claim.paper, _line(one, letters)) for one in joint))
     return "\n".join(lines)
+
+
+def by_paper(columns: Sequence[str], rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield the lines of a section for each paper, which has its title and a table.
+
+    Args:
+        rows: the paper's key and the text of each row, in the order of the tables.
+    """
+    listed = list(rows)
+    for key, title in papers.titles().items():
+        yield from (f"## {key}", "", title, "", f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}")
+        yield from (text for paper, text in listed if paper == key)
+        yield ""
 
 
 def _letters(runs: Sequence[RunRecord]) -> dict[str, str]:

@@ -18,7 +18,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from placerl.harness import papers
 from placerl.harness.core.errors import UserError
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.papers.machines import JointVerdict
@@ -133,21 +132,12 @@ def verdicts(content: Content, committed: Reference) -> str:
         "checks at the revision that wrote this page. [Verdicts](../verdicts.md) says what each word requires.",
         "",
     ]
-    for key, title in papers.titles().items():
-        lines += [
-            f"## {key}",
-            "",
-            title,
-            "",
-            "| claim | place | statement | verdict | provenance |",
-            "|---|---|---|---|---|",
-        ]
-        lines += [
-            f"| {v.key} | {escaped(v.place)} | {escaped(v.statement)} | {v.finding.outcome} | {v.provenance or '–'} |"
-            for v in content.verdicts
-            if v.paper == key
-        ]
-        lines.append("")
+    rows = (
+        f"| {v.key} | {escaped(v.place)} | {escaped(v.statement)} | {v.finding.outcome} | {v.provenance or '–'} |"
+        for v in content.verdicts
+    )
+    columns = ("claim", "place", "statement", "verdict", "provenance")
+    lines += all_evidence.by_paper(columns, zip((v.paper for v in content.verdicts), rows, strict=True))
     return "\n".join(lines)
 
 
