@@ -74,6 +74,7 @@ def environment_rows(agents: int, longer: float) -> list[Row]:
         (3.8, Outcome.CONSISTENT),  # but a call 15 times
         (2.0, Outcome.CONSISTENT),
         (1.02, Outcome.CONSISTENT),  # a call takes 4.1 times as long
+        (1.0, Outcome.NO_VERDICT),  # a call takes half of it, within its interval
         (0.95, Outcome.NOT_REPRODUCED),  # less than half of it by either reading
         (0.5, Outcome.NOT_REPRODUCED),
     ],
