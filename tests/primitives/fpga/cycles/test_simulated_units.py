@@ -102,6 +102,6 @@ def test_cycles_are_those_of_the_table_or_simulated_once_and_kept(
     for block in every_block().values():
         monkeypatch.setattr(block, "_library", refuse)
     assert FpgaExecutable(graphs, side=4).step_cycles("full") == first
-    monkeypatch.setattr(stream_sequencer.BLOCK, "_found", {})
+    monkeypatch.setattr(stream_sequencer.BLOCK, "_recorded", {})
     with pytest.raises(AssertionError, match="simulated again"):
         sequence_cycles(12_345, 67)
