@@ -24,7 +24,7 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import bar
 from placerl.harness.core.revision import RESULTS
 from placerl.harness.core.row import Row
-from placerl.harness.loop.schedule import is_on_policy
+from placerl.harness.loop.schedule import Environments, Schedule, is_on_policy
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import tiers
 from placerl.harness.store.peak_memory import recorded
@@ -180,9 +180,9 @@ def _check(item: Workload, alone: bool, envpool: bool) -> None:
     if alone and envpool:
         raise UserError("command line", "--envpool", "--alone too", "one of them: there is no environment")
     if envpool:
-        from placerl.harness.runtime.resolve import check_envpool
+        from placerl.harness.runtime.resolve import check_environments
 
-        check_envpool(item)
+        check_environments(Schedule(environments=Environments.ENVPOOL), item)
 
 
 def _check_train(baselines: Sequence[str], given: dict[str, bool]) -> None:

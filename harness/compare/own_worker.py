@@ -15,7 +15,7 @@ from typing import Any
 from placerl.harness import workloads
 from placerl.harness.compare.protocol import WorkerJob, WorkerResult
 from placerl.harness.core.errors import UserError
-from placerl.harness.loop.schedule import Schedule
+from placerl.harness.loop.schedule import Environments, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.measured_run import Started, start
 from placerl.harness.runtime.resolve import resolve
@@ -46,8 +46,10 @@ def _train(training: Started, job: WorkerJob, mapping: str) -> dict[str, Any]:
     ).model_dump()
 
 
-FLAGS = ("envpool", "native_environments", "threads_native")
-"""Options of the training that flags of the command set."""
+STEPPING = {"envpool": Environments.ENVPOOL, "native_environments": Environments.NATIVE}
+"""What steps the environments with a flag of the command; without one, Gymnasium, as in the libraries."""
+FLAGS = (*STEPPING, "threads_native")
+"""Flags of the command."""
 
 
 def _started(job: WorkerJob, mapping: str, flags: dict[str, Any]) -> Started:
@@ -58,7 +60,8 @@ def _started(job: WorkerJob, mapping: str, flags: dict[str, Any]) -> Started:
         actors = max((count for count in range(1, job.threads) if environments % count == 0), default=0)
         schedule = Schedule(processes=actors, threads_native=True)
     else:
-        schedule = Schedule(threads=job.threads, **flags)
+        stepping = next((word for name, word in STEPPING.items() if flags.get(name)), Environments.GYMNASIUM)
+        schedule = Schedule(threads=job.threads, environments=stepping)
     return start(resolve(schedule, item, Mapping.parse(mapping), job.batch_size), job.seed)
 
 
@@ -69,7 +72,7 @@ def answers(mapping: str, **flags: bool) -> Iterator[dict[str, Any]]:
 
     Args:
         mapping: the targets of learner, replay management and storage, such as "native-native-cpu".
-        flags: options of the training, such as `envpool=True`; the names are `FLAGS`.
+        flags: how this project trains, such as `envpool=True`; the names are `FLAGS`.
     """
     training: Started | None = None
     key = None

@@ -215,7 +215,7 @@ def own_worker(
     Args:
         mapping: the targets of learner, replay management and storage, such as "native-native-cpu".
         cpus: processors that it may use; all by default.
-        flags: options of the training, such as `envpool=True`; the names are `own_worker.FLAGS`.
+        flags: how this project trains, such as `envpool=True`; the names are `own_worker.FLAGS`.
     """
     command = [sys.executable, "-P", "-m", "placerl.harness.compare.own_worker", mapping]
     command += [f"--{name.replace('_', '-')}" for name, is_set in flags.items() if is_set]

@@ -45,6 +45,15 @@ class Pool(Protocol):
         """Release the resources of the environments, such as threads."""
 
 
+def refusal(environment: Environment) -> tuple[str, str] | None:
+    """Return which field of an environment native code does not have, and what it holds; None if it has all."""
+    if environment.kwargs:
+        return "environment.kwargs", str(environment.kwargs)
+    if reason := environments.unavailable_reason(environment.id):
+        return "environment.id", f"{environment.id!r} ({reason})"
+    return None
+
+
 def check(environment: Environment, source: object) -> None:
     """Check that an environment is among the native ones.
 
@@ -54,11 +63,8 @@ def check(environment: Environment, source: object) -> None:
     Raises:
         UserError: there is no native environment with this id and these arguments, or it cannot run here.
     """
-    allowed = "without native environments: Gymnasium's"
-    if environment.kwargs:
-        raise UserError(source, "environment.kwargs", environment.kwargs, f"none, or {allowed}")
-    if reason := environments.unavailable_reason(environment.id):
-        raise UserError(source, "environment.id", f"{environment.id!r} ({reason})", allowed)
+    if refused := refusal(environment):
+        raise UserError(source, *refused, "without native environments: Gymnasium's")
 
 
 class NativePool:

@@ -52,6 +52,17 @@ class Fusion(StrEnum):
     )
 
 
+class Environments(StrEnum):
+    """The code that steps the environments of a training. The native ones have Gymnasium's trajectories, bit for bit.
+
+    GYMNASIUM: Gymnasium's, or a user's own, one after another. NATIVE: this project's, in C++. ENVPOOL: EnvPool's.
+    """
+
+    GYMNASIUM = "gymnasium"
+    NATIVE = "native"
+    ENVPOOL = "envpool"
+
+
 class InitialPriorities(StrEnum):
     """What gives the priority of a new transition.
 
@@ -109,14 +120,14 @@ class Schedule:
     processes: Annotated[
         int | None, Offered("Processes that step the environments; 0: this one.", least=0)
     ] = None
-    envpool: Annotated[bool, Offered("Step the environments with EnvPool (extra `envpool`).")] = False
-    native_environments: Annotated[
-        bool,
+    environments: Annotated[
+        Environments | None,
+        Field(strict=False),
         Offered(
-            "Step the environments in C++, with Gymnasium's trajectories. PPO's iterations are then native calls "
-            "if the learner is native too."
+            "What steps the environments; `native` where C++ has them, with Gymnasium's trajectories, when left out. "
+            "`envpool` needs the extra of that name."
         ),
-    ] = False
+    ] = None
     presampled_batches: Annotated[
         int | None,
         Offered("D, batches sampled ahead; 0: none, as in all loops but relaxed.", least=0),
@@ -201,6 +212,22 @@ class Schedule:
         return (
             task.training.presampled_batches if self.presampled_batches is None else self.presampled_batches
         )
+
+    def stepping(self, task: "Task") -> Environments:
+        """Return what steps a task's environments.
+
+        It is what was requested; by default native code if it has the environment with these arguments, else Gymnasium.
+        C++ threads step native environments only.
+        """
+        if self.environments is not None:
+            return self.environments
+        if not isinstance(task, Workload):
+            return Environments.GYMNASIUM
+        # It loads MuJoCo for an environment of it, and mappings are named without that.
+        from placerl.harness.environments import native_pool
+
+        able = self.threads_native or not native_pool.refusal(task.environment)
+        return Environments.NATIVE if able else Environments.GYMNASIUM
 
     def actor_processes(self, task: "Task", simulated: bool = False) -> int:
         """Return the number of processes that step a task's environments; 0: the learner's own process.

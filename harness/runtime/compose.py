@@ -13,7 +13,7 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.environments.env_pool import EnvironmentPool
 from placerl.harness.environments.native_pool import NativePool
-from placerl.harness.loop.schedule import STRICT, Fusion, InitialPriorities, Schedule
+from placerl.harness.loop.schedule import STRICT, Environments, Fusion, InitialPriorities, Schedule
 from placerl.harness.loop.training_loop import TD_ERROR
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.target import STORING_DEVICES
@@ -126,14 +126,14 @@ def actors_of(
     *,
     clip: bool = False,
 ) -> ActorPlan:
-    """Return the plan of the actors, whose environments are stepped by EnvPool, in C++, or one after another in Python.
+    """Return the plan of the actors, whose environments are stepped together in C++, or one after another in Python.
 
     Args:
         workload: gives the environment and the number of actors.
         environment_seed, exploration_seed: seeds of the environments and of the random numbers of actions.
         fields: columns of a transition, with shape and dtype.
         local_storage: vector steps (steps of all environments) whose transitions an actor can hold.
-        schedule: says whether EnvPool or C++ code steps the environments.
+        schedule: says what steps the environments (`Schedule.stepping`).
         clip: whether the policy's continuous actions may be outside [-1, 1] and are clipped for the environments.
     """
     if isinstance(workload, CustomTask):
@@ -146,8 +146,11 @@ def actors_of(
         fields,
         local_storage,
         clip,
-        EnvironmentPool.of if schedule.envpool else NativePool.of if schedule.native_environments else None,
+        _POOLS.get(schedule.stepping(workload)),
     )
+
+
+_POOLS = {Environments.ENVPOOL: EnvironmentPool.of, Environments.NATIVE: NativePool.of}
 
 
 def environment_seeds(seed: np.random.SeedSequence, count: int) -> list[int]:

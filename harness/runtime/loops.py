@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from placerl.harness.core.errors import OptionName, UserError
-from placerl.harness.loop.schedule import Fusion, Loop, Schedule, is_on_policy
+from placerl.harness.loop.schedule import Environments, Fusion, Loop, Schedule, is_on_policy
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.target import CPU, NATIVE, Mapping
 from placerl.harness.measure.conditions import usable_cores
@@ -104,10 +104,10 @@ def on_policy_fusions(task: Task, mapping: Mapping, schedule: Schedule) -> tuple
     Args:
         task: the on-policy task that is trained.
         mapping: gives the learner.
-        schedule: says whether environments are native, and how many processes are requested.
+        schedule: says what steps the environments, and how many processes are requested.
     """
     alone = not schedule.actor_processes(task)
-    able = schedule.native_environments and mapping.learner == NATIVE and alone
+    able = schedule.stepping(task) is Environments.NATIVE and mapping.learner == NATIVE and alone
     return (Fusion.NONE, Fusion.ITERATION) if able and not refusal(algorithm_of(task)) else (Fusion.NONE,)
 
 
@@ -127,6 +127,5 @@ def chosen_fusion(task: Task, mapping: Mapping, schedule: Schedule) -> Fusion:
         return chosen
     allowed: tuple[object, ...] = (", ".join(possible),)
     if on_policy and chosen is Fusion.ITERATION:
-        needs = OptionName("native_environments"), ", a native learner, two networks and no processes"
-        allowed += (f"; {chosen} with ", *needs)
+        allowed += (f"; {chosen} with native environments, a native learner, two networks and no processes",)
     raise UserError(task.name if on_policy else mapping, "fusion", chosen, allowed)

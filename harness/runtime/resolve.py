@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.environments import env_pool, native_pool
 from placerl.harness.loop.iteration import Iteration, check_overlap, collected_rows
-from placerl.harness.loop.schedule import STRICT, Fusion, InitialPriorities, Loop, Schedule, is_on_policy
+from placerl.harness.loop.schedule import (
+    STRICT,
+    Environments,
+    Fusion,
+    InitialPriorities,
+    Loop,
+    Schedule,
+    is_on_policy,
+)
 from placerl.harness.loop.training_loop import Shape
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.target import NATIVE, NATIVE_MAPPING
@@ -41,7 +49,7 @@ HIDING = ("deferred_insertion", "single_buffered", "streamed")
 OF_THREADS = (
     "actors",
     "processes",
-    "native_environments",
+    "environments",
     "learners",
     "presampled_batches",
     "threads_native",
@@ -174,7 +182,7 @@ def _check_options(schedule: Schedule, task: Task, processes: int, *, counted: b
         allowed = f"1 to the cores that this process may use, {cores}"
         raise UserError(task.name, "threads", schedule.threads, allowed)
     _check_processes(task, schedule.processes or 0)
-    _check_environments(schedule, task)
+    check_environments(schedule, task)
     collected = 0
     if is_on_policy(task):
         _check_on_policy(schedule, task)
@@ -202,25 +210,15 @@ def _check_processes(task: Task, processes: int) -> None:
         raise UserError(task.name, "actor processes", processes, allowed)
 
 
-def _check_environments(schedule: Schedule, task: Task) -> None:
+def check_environments(schedule: Schedule, task: Task) -> None:
     """Refuse EnvPool and native environments where they are not installed or lack the task's environment."""
-    if schedule.envpool and schedule.native_environments:
-        raise UserError(task.name, "native_environments", "envpool too", "one of them")
-    if schedule.envpool:
-        check_envpool(task)
-    if not schedule.native_environments:
+    if schedule.environments in (None, Environments.GYMNASIUM):
         return
     if isinstance(task, CustomTask):
-        found, allowed = "an environment of your own", "an environment by its id"
-        raise UserError(task.name, "native_environments", found, allowed)
-    native_pool.check(task.environment, task.name)
-
-
-def check_envpool(task: Task) -> None:
-    """Raise UserError if EnvPool is not installed or lacks the task's environment."""
-    if isinstance(task, CustomTask):
-        raise UserError(task.name, "envpool", "an environment of your own", "an environment by its id")
-    env_pool.check(task.environment, task.name)
+        allowed = f"{Environments.GYMNASIUM} with an environment of your own"
+        raise UserError(task.name, "environments", schedule.environments, allowed)
+    pool = native_pool if schedule.environments is Environments.NATIVE else env_pool
+    pool.check(task.environment, task.name)
 
 
 def _check_on_policy(schedule: Schedule, task: Task) -> None:
@@ -338,6 +336,8 @@ def _check_threads(schedule: Schedule, task: Task, mapping: Mapping) -> None:
     for name, found in schedule.given().items():
         if name not in OF_THREADS:
             raise UserError(task.name, name, found, (getattr(STRICT, name), *_WITH_THREADS))
+    if (stepping := schedule.environments) not in (None, Environments.NATIVE):
+        raise UserError(task.name, "environments", stepping, (Environments.NATIVE, *_WITH_THREADS))
     if ahead := schedule.ahead(task):  # requested, or the workload's
         raise UserError(task.name, "presampled_batches", ahead, ("0", *_WITH_THREADS))
     if is_on_policy(task) or not task.replay.prioritized:

@@ -32,7 +32,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.loop.recorder import PIECE_S
-from placerl.harness.loop.schedule import Fusion
+from placerl.harness.loop.schedule import STRICT, Fusion
 from placerl.harness.mapping import VALIDATED, Loop, Platform, Problem, predict
 from placerl.harness.mapping import Mapping as Placement
 from placerl.harness.mapping.candidates import COMPARED_ONLY
@@ -362,6 +362,7 @@ def validate(
             loop,
             timings,
             runs.get(case_name(mapping, loop)),
+            environments=str(STRICT.stepping(item)),
             replay_capacity=small.replay.capacity,
             clearly_slower_among=slower_among(slower, mapping, loop),
         )

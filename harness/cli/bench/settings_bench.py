@@ -27,7 +27,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Interrupted, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.core.toml_models import TomlTable, check, read_toml
-from placerl.harness.loop.schedule import Schedule
+from placerl.harness.loop.schedule import STRICT
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.target import NATIVE_MAPPING
 from placerl.harness.runtime import measured_run
@@ -38,7 +38,6 @@ from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import TrainingResult
 from placerl.harness.store.store import Run
 from placerl.harness.workloads import Workload
-from placerl.primitives import environments
 
 SUITE = Suite.BENCH_SETTINGS
 FILE = Path(__file__).with_name("settings.toml")
@@ -123,8 +122,7 @@ class Settings:
         )
 
     def _trained(self, seed: int, report: Report) -> Sequence[Row]:
-        native = not environments.unavailable_reason(self.task.environment.id)
-        resolved = resolve(Schedule(native_environments=native), self.task, Mapping.parse(NATIVE_MAPPING))
+        resolved = resolve(STRICT, self.task, Mapping.parse(NATIVE_MAPPING))
         try:
             rows = measured_run.train(resolved, seed, Extent(steps=self.steps), report)
         except Interrupted as stop:

@@ -20,7 +20,7 @@ from placerl.harness import workloads
 from placerl.harness.core.progress import Report, part, silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
-from placerl.harness.loop.schedule import Schedule
+from placerl.harness.loop.schedule import Environments, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.measure.turns import Rounds, in_rounds
@@ -156,7 +156,7 @@ def timed(
         trainings = {}
         for iteration in wanted:
             cores = used[iteration]
-            schedule = Schedule(threads=cores["threads"], processes=cores["processes"])
+            schedule = Schedule(**cores, environments=Environments.GYMNASIUM)
             resolved = resolve(schedule, sized(item, iteration), Mapping.parse(mapping))
             trainings[iteration] = OnPolicyTraining(resolved)
             stack.callback(trainings[iteration].close)

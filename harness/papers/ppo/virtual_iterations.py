@@ -18,7 +18,7 @@ from placerl.harness import platforms, workloads
 from placerl.harness.core.progress import Report, part
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
-from placerl.harness.loop.schedule import Schedule
+from placerl.harness.loop.schedule import Environments, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.cells import TierLimits, claim_cell
@@ -92,7 +92,7 @@ def virtual(benchmark: str, wanted: Sequence[PpoIteration], budget_s: float, rep
         trainings = {}
         for iteration in wanted:
             used = cores_used(iteration)
-            schedule = Schedule(threads=used["threads"], processes=used["processes"])
+            schedule = Schedule(**used, environments=Environments.GYMNASIUM)
             resolved = resolve(schedule, sized(item, iteration), Mapping.parse(mapping))
             trainings[iteration] = AcceleratedTraining(resolved, design, lambda: platform)
             stack.callback(trainings[iteration].close)

@@ -28,7 +28,7 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import HowTimed, Row
-from placerl.harness.loop.schedule import Schedule
+from placerl.harness.loop.schedule import Environments, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.assignments import CPU, Assignment
 from placerl.harness.measure import statistics
@@ -146,7 +146,13 @@ def measure(
 
 
 def _training(name: str, item: Workload, mapping: Mapping, batch_size: int) -> Training:
-    schedule = Schedule(processes=THREADS, overlap=OVERLAP, reallocate=name != ALL_ACT)
+    # The paper's actors step Gymnasium's environments: what moving one gains depends on what a step takes.
+    schedule = Schedule(
+        processes=THREADS,
+        overlap=OVERLAP,
+        reallocate=name != ALL_ACT,
+        environments=Environments.GYMNASIUM,
+    )
     training = Training(resolve(schedule, item, mapping, batch_size))
     if name == HALF_TRAINS:
         assert training.reallocator is not None

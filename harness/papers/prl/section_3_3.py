@@ -25,7 +25,7 @@ from placerl.harness import workloads
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.core.row import HowTimed, Row
-from placerl.harness.loop.schedule import Schedule
+from placerl.harness.loop.schedule import Environments, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
@@ -61,7 +61,7 @@ EXPERIMENT = Experiment("PRL-3.3.2", "training without a part of PRL's runtime",
 MAPPING = Mapping.parse("fpga-fpga-cpu")
 OVERLAP = 32
 """Gradient steps of an iteration."""
-ON = Schedule(overlap=OVERLAP, deferred_insertion=True)
+ON = Schedule(overlap=OVERLAP, deferred_insertion=True, environments=Environments.GYMNASIUM)
 NULL = "the same again"
 INSERTION, WEIGHTS = "deferred insertion", "double-buffered weights"
 OFF = {INSERTION: replace(ON, deferred_insertion=False), WEIGHTS: replace(ON, single_buffered=True)}

@@ -51,7 +51,7 @@ def test_every_field_is_offered_and_says_what_it_means() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--learners", "0"], ["--fusion", "all"], ["--no-envpool"], ["--schedule", "x"]]
+    "words", [["--learners", "0"], ["--fusion", "all"], ["--environments", "mine"], ["--schedule", "x"]]
 )
 def test_a_value_out_of_range_and_an_unknown_option_are_refused(words: list[str]) -> None:
     asked, lines = called("mine", *words)

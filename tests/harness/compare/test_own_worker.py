@@ -12,7 +12,7 @@ from placerl.harness import workloads
 from placerl.harness.compare import own_worker, registry
 from placerl.harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
 from placerl.harness.core.errors import UserError
-from placerl.harness.loop.schedule import Schedule
+from placerl.harness.loop.schedule import Environments, Schedule
 from placerl.harness.runtime.training import Training
 from tests.limits import LIMIT_S
 
@@ -125,10 +125,14 @@ def test_without_the_environment_it_learns_alone(answered):
     assert trainings.calls == [(0, "warm_up"), (0, "learn", 20)]
 
 
-@pytest.mark.parametrize("options", [{}, {"envpool": True}, {"native_environments": True}])
-def test_a_training_is_made_as_the_job_asks(answered, options):
-    _, trainings = answered(job(20, threads=3, seed=5), **options)
-    assert trainings.made == [("native-native-cpu", 32, 5, Schedule(threads=3, **options))]
+@pytest.mark.parametrize(
+    ("flags", "stepping"),
+    [({}, "gymnasium"), ({"envpool": True}, "envpool"), ({"native_environments": True}, "native")],
+)
+def test_a_training_is_made_as_the_job_asks(answered, flags, stepping):
+    _, trainings = answered(job(20, threads=3, seed=5), **flags)
+    schedule = Schedule(threads=3, environments=Environments(stepping))
+    assert trainings.made == [("native-native-cpu", 32, 5, schedule)]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,14 @@ import pytest
 from placerl.harness import environments, workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.environments.contract import Contract
+from placerl.harness.environments.native_pool import NativePool
 from placerl.harness.pieces.environment import environment_case
+
+TABLE = workloads.load("cartpole-dqn").environment
+GYMNASIUMS = workloads.load("cartpole-dqn").model_copy(
+    update={"environment": TABLE.model_copy(update={"kwargs": {"sutton_barto_reward": False}})}
+)
+"""With an argument that native environments do not take."""
 
 
 class Reporting(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -28,7 +35,7 @@ class Reporting(gymnasium.Wrapper[Any, Any, Any, Any]):
 def test_a_timed_step_is_checked_as_in_training(monkeypatch: pytest.MonkeyPatch) -> None:
     make = environments.make
     monkeypatch.setattr(environments, "make", lambda *given: Reporting(make(*given), 3))
-    case = environment_case(workloads.load("cartpole-dqn")).case
+    case = environment_case(GYMNASIUMS).case
     made = case.setup()
     for _ in range(3):
         case.call(made, case.inputs(made, np.random.default_rng(0)))
@@ -36,16 +43,23 @@ def test_a_timed_step_is_checked_as_in_training(monkeypatch: pytest.MonkeyPatch)
         case.call(made, 0)
 
 
-@pytest.mark.parametrize("name", ["cartpole-dqn", "pendulum-ddpg"])
+@pytest.mark.parametrize(
+    ("item", "kind"),
+    [
+        (workloads.load("cartpole-dqn"), NativePool),
+        (workloads.load("pendulum-ddpg"), NativePool),
+        (GYMNASIUMS, Contract),
+    ],
+)
 def test_a_timed_step_is_that_of_the_environment_and_resets_it(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    item: workloads.Workload, kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = environment_case(workloads.load(name)).case
+    case = environment_case(item).case
     made = case.setup()
     case.check(made)
     resets: list[None] = []
-    reset = Contract.reset
-    monkeypatch.setattr(Contract, "reset", lambda self: resets.append(None) or reset(self))
+    reset = kind.reset
+    monkeypatch.setattr(kind, "reset", lambda self, *which: resets.append(None) or reset(self, *which))
     for _ in range(250):  # longer than a random episode of CartPole, and than one of Pendulum
         case.call(made, case.inputs(made, np.random.default_rng(0)))
     assert resets

@@ -7,14 +7,15 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
-from placerl.harness.loop.schedule import Fusion, InitialPriorities, Schedule
+from placerl.harness.environments.native_pool import NativePool
+from placerl.harness.loop.schedule import Environments, Fusion, InitialPriorities, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.pieces.base import random_transitions
 from placerl.harness.runtime import compose, mapped_parts
 from placerl.harness.runtime.actors.in_process import InlineActors, ThreadActors
 from placerl.harness.runtime.actors.pool import ActorPool
 from placerl.harness.runtime.loops import fusions
-from placerl.harness.runtime.resolve import check_envpool, resolve
+from placerl.harness.runtime.resolve import check_environments, resolve
 from placerl.harness.runtime.timed_storage import TimedDeviceStorage
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.primitives.replay import ConcurrentReplay, FieldSpec, PrioritizedReplay, UniformReplay
@@ -182,8 +183,8 @@ def test_an_environment_of_ones_own_is_made_as_it_is_and_not_looked_for_in_envpo
     plan = compose.actors_of(task, sequence, sequence, {}, 5)
     assert [build() for build in plan.environments] == made
     assert [environment.seed for environment in made] == [int(s >> 1) for s in sequence.generate_state(2)]
-    with pytest.raises(UserError, match="mine: envpool: found an environment of your own"):
-        check_envpool(task)
+    with pytest.raises(UserError, match="mine: environments: found envpool; allowed: gymnasium with an env"):
+        check_environments(Schedule(environments=Environments.ENVPOOL), task)
 
 
 def test_a_device_of_a_backend_that_has_one_is_refused_and_other_mistakes_are_not_hidden():
@@ -210,7 +211,7 @@ def test_each_environment_has_a_seed_of_its_own_that_fits_31_bits(monkeypatch, s
     assert all(0 <= seed < 2**31 for seed in seeds)
     assert max(seeds) > 2**30
     assert not plan.clip
-    assert plan.together is None
+    assert plan.together == NativePool.of
 
 
 @pytest.mark.parametrize(

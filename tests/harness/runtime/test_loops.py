@@ -7,7 +7,7 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
-from placerl.harness.loop.schedule import Fusion, Schedule
+from placerl.harness.loop.schedule import Environments, Fusion, Schedule
 from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.runtime.loops import chosen_fusion, fusions, on_policy_fusions, under
@@ -161,7 +161,7 @@ def test_without_priorities_nothing_fuses():
     ("options", "mapping", "allowed"),
     [
         ({}, "native-native-cpu", BOTH),
-        ({"native_environments": False}, "native-native-cpu", BOTH[:1]),
+        ({"environments": Environments.GYMNASIUM}, "native-native-cpu", BOTH[:1]),
         ({}, "torch-native-cpu", BOTH[:1]),
         ({}, "native[fixed32]-native-cpu", BOTH[:1]),
         ({"processes": 1}, "native-native-cpu", BOTH[:1]),
@@ -172,6 +172,6 @@ def test_without_priorities_nothing_fuses():
 def test_iterations_fuse_where_all_is_native_and_in_one_process(
     options: dict[str, Any], mapping: str, allowed: tuple[Fusion, ...]
 ) -> None:
-    asked = Schedule(**{"native_environments": True, **options})
+    asked = Schedule(**options)
     assert on_policy_fusions(small(), Mapping.parse(mapping), asked) == allowed
     assert chosen_fusion(small(), Mapping.parse(mapping), asked) is allowed[-1]

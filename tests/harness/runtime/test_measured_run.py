@@ -10,7 +10,7 @@ import pytest
 from placerl.harness import workloads
 from placerl.harness.core.progress import silent
 from placerl.harness.core.row import Row
-from placerl.harness.loop.schedule import STRICT, Fusion, Schedule
+from placerl.harness.loop.schedule import STRICT, Environments, Fusion, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.plan import plan
 from placerl.harness.platforms.energy import Counter, EnergyMeter
@@ -219,13 +219,8 @@ def test_a_training_is_closed_though_energy_cannot_be_read(monkeypatch: pytest.M
     [
         ("cartpole-dqn", {}, Training, Fusion.STEP),
         ("cartpole-dqn", {"threads_native": True}, ThreadedTraining, Fusion.REPLAY),
-        ("cartpole-ppo", {}, OnPolicyTraining, Fusion.NONE),
-        (
-            "cartpole-ppo",
-            {"native_environments": True},
-            NativeIterations,
-            Fusion.ITERATION,
-        ),
+        ("cartpole-ppo", {"environments": Environments.GYMNASIUM}, OnPolicyTraining, Fusion.NONE),
+        ("cartpole-ppo", {}, NativeIterations, Fusion.ITERATION),
     ],
 )
 def test_each_kind_of_training_has_its_class(

@@ -17,7 +17,7 @@ from tests.harness.runtime.test_on_policy import PENDULUM, small
 from tests.harness.runtime.trainings import started
 
 NATIVE = Mapping.parse("native-native-cpu")
-ASKED = Schedule(native_environments=True)
+ASKED = Schedule()
 BOTH = (Fusion.NONE, Fusion.ITERATION)
 
 
@@ -26,7 +26,7 @@ def test_it_trains_as_the_loop_in_python_does(environment: tuple[Any, ...]) -> N
     """The actions of two iterations are equal, and the weights after them up to rounding."""
     item = small(environment, trajectory_length=32, target_kl=0.02)
     fused = started(item, NATIVE, seed=1, schedule=ASKED)
-    stepwise = started(item, NATIVE, seed=1, schedule=Schedule(native_environments=True, fusion=Fusion.NONE))
+    stepwise = started(item, NATIVE, seed=1, schedule=Schedule(fusion=Fusion.NONE))
     assert isinstance(fused, NativeIterations)
     assert isinstance(stepwise, OnPolicyTraining)
     found, wanted = fused.advance(8), stepwise.advance(8)

@@ -8,7 +8,7 @@ import pytest
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.loop import real_time, virtual_time
-from placerl.harness.loop.schedule import Schedule
+from placerl.harness.loop.schedule import Environments, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure import full_speed
 from placerl.harness.measure.conditions import torch_threads
@@ -93,7 +93,8 @@ def test_a_policy_that_has_moved_far_stops_for_the_rest_of_the_iteration():
 
 
 def test_the_environment_gets_clipped_actions_and_the_samples_those_drawn():
-    training = on_policy_training(small(PENDULUM, initial_log_std=2.0), MAPPING)
+    schedule = Schedule(environments=Environments.GYMNASIUM)
+    training = on_policy_training(small(PENDULUM, initial_log_std=2.0), MAPPING, schedule=schedule)
     applied = []
     for environment in training._acting._actor._environments:
         step = environment.step

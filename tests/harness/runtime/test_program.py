@@ -371,7 +371,7 @@ def test_numbers_of_numpy_are_those_of_python(kind):
     [
         ({"threads": "2"}, "threads: found '2'; allowed: a valid integer"),
         ({"processes": 1.5}, "processes: found 1.5; allowed: a valid integer"),
-        ({"envpool": None}, "envpool: found None; allowed: a valid boolean"),
+        ({"reallocate": None}, "reallocate: found None; allowed: a valid boolean"),
         ({"fusion": "stepp"}, "fusion: found 'stepp'; allowed: 'none', 'replay', 'step' or 'iteration'; did you"),
     ],
 )  # fmt: skip

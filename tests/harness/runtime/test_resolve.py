@@ -9,7 +9,7 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
-from placerl.harness.loop.schedule import STRICT, Fusion, InitialPriorities, Loop, Schedule
+from placerl.harness.loop.schedule import STRICT, Environments, Fusion, InitialPriorities, Loop, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.pieces import memory
 from placerl.harness.runtime import mapped_parts, resolve
@@ -23,7 +23,6 @@ from tests.harness.runtime.trainings import started
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
 OPENCL = Mapping.parse("opencl-native-cpu")
 CARTPOLE = workloads.load("cartpole-dqn")
-ASKED = Schedule(native_environments=True)
 CAPACITY, UPDATE_INTERVAL = CARTPOLE.replay.capacity, CARTPOLE.training.update_interval
 ACTOR = InitialPriorities.ACTOR
 PARALLEL = {"processes": 2, "overlap": 8, "reallocate": True}
@@ -390,20 +389,42 @@ def test_what_cannot_be_fused_is_refused_before_anything_starts() -> None:
     def check(item: Workload, **options: Any) -> None:
         resolve.resolve(Schedule(**options), item, NATIVE)
 
-    check(small(), native_environments=True, fusion=Fusion.ITERATION)
-    check(small(), native_environments=True, fusion=Fusion.NONE)
+    check(small(), fusion=Fusion.ITERATION)
     check(small(), fusion=Fusion.NONE)
+    check(small(), environments=Environments.GYMNASIUM, fusion=Fusion.NONE)
     with pytest.raises(
-        UserError, match="fusion: found iteration; allowed: none; iteration with --native-env"
+        UserError, match="fusion: found iteration; allowed: none; iteration with native environments"
     ):
-        check(small(), fusion=Fusion.ITERATION)
+        check(small(), environments=Environments.GYMNASIUM, fusion=Fusion.ITERATION)
     with pytest.raises(UserError, match="fusion: found step; allowed: none, iteration"):
-        check(small(), native_environments=True, fusion=Fusion.STEP)
-    assert on_policy_fusions(workloads.load("pong-ppo"), NATIVE, ASKED) == (Fusion.NONE,)
-    with pytest.raises(UserError, match="native_environments: found envpool too"):
-        check(small(), native_environments=True, envpool=True)
+        check(small(), fusion=Fusion.STEP)
+    assert on_policy_fusions(workloads.load("pong-ppo"), NATIVE, Schedule()) == (Fusion.NONE,)
     with pytest.raises(UserError, match="batch_size: found 65; allowed: 1 to actors"):
-        resolve.resolve(ASKED, small(), NATIVE, 65)
+        resolve.resolve(Schedule(), small(), NATIVE, 65)
+
+
+@pytest.mark.parametrize(
+    ("environment", "options", "stepping"),
+    [
+        ({}, {}, Environments.NATIVE),
+        ({}, {"environments": Environments.GYMNASIUM}, Environments.GYMNASIUM),
+        ({}, {"threads_native": True}, Environments.NATIVE),
+        ({"id": "LunarLander-v3"}, {}, Environments.GYMNASIUM),
+        ({"kwargs": {"sutton_barto_reward": False}}, {}, Environments.GYMNASIUM),
+    ],
+)
+def test_environments_are_native_where_there_are_such(
+    environment: dict[str, Any], options: dict[str, Any], stepping: Environments
+) -> None:
+    table = CARTPOLE.environment.model_copy(update=environment)
+    item = CARTPOLE.model_copy(update={"environment": table})
+    assert Schedule(**options).stepping(item) is stepping
+
+
+@pytest.mark.parametrize("stepping", [Environments.GYMNASIUM, Environments.ENVPOOL])
+def test_cpp_threads_step_native_environments_only(stepping: Environments) -> None:
+    with pytest.raises(UserError, match=f"environments: found {stepping}; allowed: native with --threads-n"):
+        resolve.resolve(asked(environments=stepping), CARTPOLE, NATIVE)
 
 
 @pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ppo"])

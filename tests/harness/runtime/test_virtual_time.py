@@ -9,7 +9,7 @@ import pytest
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.loop import real_time, virtual_time
-from placerl.harness.loop.schedule import Fusion, Schedule
+from placerl.harness.loop.schedule import Environments, Fusion, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.problem import INDEX_BYTES, PRIORITY_BYTES, TD_ERROR_BYTES, WEIGHT_BYTES
 from placerl.harness.measure import full_speed
@@ -46,7 +46,10 @@ def simulate(part, **seconds):
 def training(the_workload, ahead=0, links=Links, learner=True, rmm=True, boards=2, storage="cpu", **options):
     """On fake boards, which share their names where there are fewer than simulated parts."""
     mapping = Mapping.parse(f"{'fpga' if learner else 'native'}-{'fpga' if rmm else 'native'}-{storage}")
-    made_of = resolved(the_workload, NATIVE, 8, presampled_batches=ahead, fusion=Fusion.NONE)
+    stepping = Environments.GYMNASIUM
+    made_of = resolved(
+        the_workload, NATIVE, 8, presampled_batches=ahead, fusion=Fusion.NONE, environments=stepping
+    )
     parts = compose(made_of, seed=1, local_storage=256)
     if learner:
         simulate(parts.learner, step=LEARN_S)

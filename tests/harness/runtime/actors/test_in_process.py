@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from placerl.harness.core.errors import UserError
-from placerl.harness.loop.schedule import Fusion, Schedule
+from placerl.harness.loop.schedule import Environments, Fusion, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.actors.actor import Actor
 from placerl.harness.runtime.actors.in_process import (
@@ -58,7 +58,7 @@ def actors_with(kind, item, environment):
     seeds = np.random.SeedSequence(0).spawn(3)
     learner = learner_of(item, NATIVE, seeds[0])
     plan = actors_of(item, *seeds[1:], columns_of(item), local_storage=CHECKED_ROWS)
-    return kind(replace(plan, environments=(lambda: environment,)).build(), learner)
+    return kind(replace(plan, environments=(lambda: environment,), together=None).build(), learner)
 
 
 PLACES = {"reward": "reward", "step": "observation", "reset": "observation"}
@@ -281,7 +281,8 @@ def test_an_overlapped_iteration_uses_the_weights_from_before_it(short):
 
 
 def test_an_environment_that_breaks_stops_an_overlapped_run_by_name(short):
-    training = replay_training(short("cartpole-dqn"), NATIVE, schedule=Schedule(overlap=4))
+    schedule = Schedule(overlap=4, environments=Environments.GYMNASIUM)
+    training = replay_training(short("cartpole-dqn"), NATIVE, schedule=schedule)
     training.warm_up()
 
     def broken(action):

@@ -67,7 +67,7 @@ def pool_of(the_workload, environments, processes, mapping=NATIVE):
     seeds = np.random.SeedSequence(0).spawn(3)
     learner = learner_of(the_workload, mapping, seeds[0])
     plan = actors_of(the_workload, *seeds[1:], columns_of(the_workload), local_storage=20)
-    return ActorPool(replace(plan, environments=tuple(environments)), learner, processes)
+    return ActorPool(replace(plan, environments=tuple(environments), together=None), learner, processes)
 
 
 def test_rows_come_in_the_order_of_one_actor(short):

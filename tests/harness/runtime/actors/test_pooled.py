@@ -11,13 +11,13 @@ from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.environments import Seeded, env_pool
 from placerl.harness.environments.env_pool import EnvironmentPool
-from placerl.harness.loop.schedule import Schedule
+from placerl.harness.loop.schedule import Environments, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.actors.actor import Actor
 from placerl.harness.runtime.actors.pooled import PooledActor
 from placerl.primitives.replay import FieldSpec
 from placerl.primitives.replay.storage import transition_fields
-from tests.harness.runtime.trainings import on_policy_training, replay_training, started
+from tests.harness.runtime.trainings import on_policy_training, replay_training
 
 needs_envpool = pytest.mark.skipif(
     importlib.util.find_spec("envpool") is None, reason="needs the extra `envpool`"
@@ -109,13 +109,17 @@ def test_actions_outside_the_bounds_are_clipped_where_that_is_asked_for(options,
 def test_without_envpool_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(env_pool, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"envpool: found not installed; allowed: .*extra `envpool`"):
-        replay_training(workloads.load("cartpole-dqn"), NATIVE, schedule=Schedule(envpool=True))
+        replay_training(
+            workloads.load("cartpole-dqn"), NATIVE, schedule=Schedule(environments=Environments.ENVPOOL)
+        )
 
 
 @needs_envpool
 def test_an_environment_that_envpool_does_not_have_is_refused():
     with pytest.raises(UserError, match=r"environment\.id: found 'ContinuousCartPole-v0'"):
-        replay_training(workloads.load("cartpole-ddpg"), NATIVE, schedule=Schedule(envpool=True))
+        replay_training(
+            workloads.load("cartpole-ddpg"), NATIVE, schedule=Schedule(environments=Environments.ENVPOOL)
+        )
 
 
 @needs_envpool
@@ -149,7 +153,10 @@ def test_the_same_seed_trains_the_same_in_envpool(short):
     runs = []
     for seed in (1, 1, 2):
         training = on_policy_training(
-            short("hopper-ppo", actors=3), NATIVE, seed=seed, schedule=Schedule(envpool=True)
+            short("hopper-ppo", actors=3),
+            NATIVE,
+            seed=seed,
+            schedule=Schedule(environments=Environments.ENVPOOL),
         )
         progress = training.advance(16)
         assert progress.environment_steps == 32 * 3
@@ -165,8 +172,8 @@ def test_native_environments_train_as_gymnasiums_do(short, name):
     """The same seed gives the same weights, bit for bit."""
     runs = []
     kind = on_policy_training if name.endswith("ppo") else replay_training
-    for native in (False, True):
-        training = kind(short(name, actors=3), NATIVE, seed=1, schedule=Schedule(native_environments=native))
+    for stepping in Environments.GYMNASIUM, Environments.NATIVE:
+        training = kind(short(name, actors=3), NATIVE, seed=1, schedule=Schedule(environments=stepping))
         training.advance(8)
         runs.append(training.learner.parameters())
         training.close()
@@ -177,9 +184,5 @@ def test_native_environments_train_as_gymnasiums_do(short, name):
 def test_native_environments_that_are_not_there_are_refused():
     with pytest.raises(UserError, match=r"environment\.id: found 'LunarLander-v3'"):
         replay_training(
-            workloads.load("lunarlander-dqn"), NATIVE, schedule=Schedule(native_environments=True)
-        )
-    with pytest.raises(UserError, match="native_environments: found envpool too; allowed: one of them"):
-        started(
-            workloads.load("cartpole-dqn"), NATIVE, schedule=Schedule(native_environments=True, envpool=True)
+            workloads.load("lunarlander-dqn"), NATIVE, schedule=Schedule(environments=Environments.NATIVE)
         )
