@@ -88,7 +88,8 @@ def test_each_training_differs_from_the_first_in_the_option_of_its_part() -> Non
         section_3_3.WEIGHTS: {"single_buffered": True},
         section_3_3.STREAMED: {"streamed": True},
     }
-    assert section_3_3.ON.given() == {"overlap": 32, "deferred_insertion": True}
+    given = {"overlap": 32, "deferred_insertion": True, "environments": "gymnasium"}
+    assert section_3_3.ON.given() == given
 
 
 class Steady:
