@@ -15,6 +15,7 @@ from typer.main import get_command as command_of
 
 from placerl.harness.cli.app import OneLineErrors, app, docstring, named_by_file
 from placerl.harness.cli.bench.command import as_command
+from placerl.harness.cli.common import JsonOption, print_list
 from placerl.harness.core.errors import UserError
 
 FOLDER = Path(__file__).parent / "bench"
@@ -81,14 +82,14 @@ def bench(
     listed: Annotated[
         bool, typer.Option("--list", help="Name every benchmark and what it measures.")
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Time parts of this project next to other ways to do the same, which take turns in the same rounds."""
     if ctx.invoked_subcommand is not None:
         return
     if not listed:
         raise UserError("command line", "NAME", "nothing", f"{', '.join(names())}, --list")
-    for name in names():
-        typer.echo(f"{name:<15} {summary(name)}")
+    print_list({name: summary(name) for name in names()}, "benchmarks", as_json)
 
 
 app.add_typer(benchmarks, name="bench")

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -108,6 +108,27 @@ def exit_if_failed(failed: Sequence[str]) -> None:
 def print_json(data: Any) -> None:
     """Print data, such as dicts and lists, as one JSON document on standard output."""
     typer.echo(json.dumps(data, indent=2, default=str))
+
+
+def print_files(paths: Iterable[Path], as_json: bool) -> None:
+    """Print the paths of files the moment each is written, one a line, or at the end as JSON if `as_json`."""
+    written = []
+    for path in paths:
+        written.append(str(path))
+        if not as_json:
+            typer.echo(str(path))
+    if as_json:
+        print_json({"files": written})
+
+
+def print_list(described: Mapping[str, str], kind: str, as_json: bool) -> None:
+    """Print names and what each is, one a line, or as JSON under the name of their kind if `as_json`."""
+    if as_json:
+        print_json({kind: dict(described)})
+        return
+    width = max(map(len, described), default=0)
+    for name, text in described.items():
+        typer.echo(f"{name:<{width}}  {text}")
 
 
 def print_rows(rows: Sequence[Row], title: str, as_json: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import ResultsOption
+from placerl.harness.cli.common import JsonOption, ResultsOption, print_files
 from placerl.harness.core.revision import RESULTS, store_path
 from placerl.harness.report.files import EXPORTED
 
@@ -14,12 +14,14 @@ from placerl.harness.report.files import EXPORTED
 @app.command(epilog="Example: `placerl export --format csv,markdown,latex`")
 def export(
     results: ResultsOption = RESULTS,
-    to: Annotated[
-        Path | None, typer.Option("--to", help="Output folder; by default `export`, next to the store.")
+    folder: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Output folder; by default `export`, next to the store."),
     ] = None,
     formats: Annotated[
         str, typer.Option("--format", help=f"Formats, separated by commas: {', '.join(EXPORTED)}.")
     ] = "csv,parquet",
+    as_json: JsonOption = False,
 ) -> None:
     """Write every stored measurement and every table of the report to files.
 
@@ -28,5 +30,4 @@ def export(
     from placerl.harness.report import export as exporting
 
     chosen = [name.strip() for name in formats.split(",")]
-    for path in exporting.write(store_path(results), to or results / "export", chosen):
-        typer.echo(str(path))
+    print_files(exporting.write(store_path(results), folder or results / "export", chosen), as_json)

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import ResultsOption, exit_if_failed
+from placerl.harness.cli.common import JsonOption, ResultsOption, exit_if_failed, print_json
 from placerl.harness.core.errors import NotRunError
 from placerl.harness.core.progress import bar
 from placerl.harness.core.revision import RESULTS
@@ -24,6 +24,7 @@ def gpu_claims_command(
         bool, typer.Option("--fresh", help="Measure again what an earlier run finished, on any machine.")
     ] = False,
     results: ResultsOption = RESULTS,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure what only a CUDA device decides, most important first, in a given time; it can be resumed."""
     import time
@@ -44,13 +45,23 @@ def gpu_claims_command(
     with bar("gpu-claims") as report, recorded(opened):
         left_s = 60 * minutes - (time.monotonic() - begin_s)
         outcome = within.measure(opened, cells, left_s, report, report.last, done=done)
-    typer.echo(
-        f"{len(outcome.cells)} cells measured, {len(done)} finished before, {len(outcome.left)} to go."
-    )
-    if outcome.cut_off:
-        typer.echo(f"The time was up during {outcome.cut_off}, of which nothing is stored.")
-    if outcome.left:
-        typer.echo("The same command goes on with these, on this machine or another.")
+    if as_json:
+        print_json(
+            {
+                "measured": list(outcome.cells),
+                "finished_before": sorted(done),
+                "cut_off": outcome.cut_off or None,
+                "left": [cell.key for cell in outcome.left],
+            }
+        )
+    else:
+        typer.echo(
+            f"{len(outcome.cells)} cells measured, {len(done)} finished before, {len(outcome.left)} to go."
+        )
+        if outcome.cut_off:
+            typer.echo(f"The time was up during {outcome.cut_off}, of which nothing is stored.")
+        if outcome.left:
+            typer.echo("The same command goes on with these, on this machine or another.")
     exit_if_failed([cell.key for cell in cells if cell.key in outcome.cells and cell.failed(opened)])
 
 

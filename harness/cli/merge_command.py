@@ -1,13 +1,14 @@
 """The command `placerl merge`, which copies the runs of several stores into one."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import ResultsOption
+from placerl.harness.cli.common import JsonOption, ResultsOption, print_json
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.revision import RESULTS, store_path
 from placerl.harness.store.store import Store
@@ -20,6 +21,7 @@ def merge(
         typer.Argument(metavar="RUN...", help="Results folders, stores, or reference runs (NAME.json)."),
     ],
     results: ResultsOption = RESULTS,
+    as_json: JsonOption = False,
 ) -> None:
     """Copy the runs of other stores, such as those of other machines, into one store; its own runs are unchanged.
 
@@ -33,15 +35,20 @@ def merge(
     with Store.open(target) as store:
         with store.writing():  # everything or nothing
             copied = [take(store) for take in taking]
-        for path, cells in zip(paths, copied, strict=True):
-            typer.echo(f"{path}: {cells} cells taken in")
-        for portability in over_platforms(store.frame()):
-            typer.echo(
-                f"portability over {len(portability.best)} machines, {portability.workload}, "
-                f"batch size {portability.batch_size}: {portability.mean.value:,.1f} experiences/s "
-                f"({portability.mean.provenance})"
-                f"{', too noisy' if portability.noisy else ''}"
-            )
+        portabilities = over_platforms(store.frame())
+    if as_json:
+        taken_in = [{"path": str(path), "cells": cells} for path, cells in zip(paths, copied, strict=True)]
+        print_json({"taken_in": taken_in, "portability": [asdict(each) for each in portabilities]})
+        return
+    for path, cells in zip(paths, copied, strict=True):
+        typer.echo(f"{path}: {cells} cells taken in")
+    for portability in portabilities:
+        typer.echo(
+            f"portability over {len(portability.best)} machines, {portability.workload}, "
+            f"batch size {portability.batch_size}: {portability.mean.value:,.1f} experiences/s "
+            f"({portability.mean.provenance})"
+            f"{', too noisy' if portability.noisy else ''}"
+        )
 
 
 def _taking(path: Path, target: Path) -> Callable[[Store], int]:

@@ -1,17 +1,18 @@
 """The command `placerl rtl`, which exports hardware blocks as Verilog."""
 
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import print_json
+from placerl.harness.cli.common import JsonOption, print_files, print_json, print_list
 from placerl.harness.core.errors import UserError
 from placerl.harness.report.files import write_atomically
 from placerl.primitives.fpga.export import toolchain
-from placerl.primitives.fpga.tools.blocks import BLOCKS
+from placerl.primitives.fpga.tools.blocks import BLOCKS, Block
 
 
 @app.command(epilog="Example: `placerl rtl replay-pipeline fanout=4 levels=10 -o rtl`")
@@ -31,20 +32,18 @@ def rtl(
             "--list", help="Show the block's parameters and defaults, or every block; write nothing."
         ),
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Export a hardware block as Verilog, with its bench and its FuseSoC core, for an FPGA board of your own."""
     if name is None and list_parameters:
-        print_json({"blocks": {key: block.description for key, block in BLOCKS.items()}})
+        print_list({key: block.description for key, block in BLOCKS.items()}, "blocks", as_json)
         return
     if name is None or name not in BLOCKS:
         found = "nothing" if name is None else name
         raise UserError("command line", "BLOCK", found, ", ".join(BLOCKS), name=name or "")
     block = BLOCKS[name]
     if list_parameters:
-        described = {
-            key: {"default": value, "allowed": block.allowed[key]} for key, value in block.defaults.items()
-        }
-        print_json({"block": name, "description": block.description, "parameters": described})
+        _print_parameters(name, block, as_json)
         return
     given: dict[str, str] = {}
     for text in parameters or ():
@@ -83,15 +82,32 @@ def rtl(
     except UserError:
         _forget_components()
         raise
-    typer.echo(str(path))
-    # Another component, because one is elaborated only once.
-    files = companions(
-        block.make(**values), module, block.description, block.bench if bench else None, block.board
-    )
-    _forget_components()
-    for file, text in files.items():
-        write_atomically(folder / file, lambda path, text=text: path.write_text(text))  # type: ignore[misc]
-        typer.echo(str(folder / file))
+
+    def written() -> Iterator[Path]:
+        yield path
+        # Another component, because one is elaborated only once.
+        files = companions(
+            block.make(**values), module, block.description, block.bench if bench else None, block.board
+        )
+        _forget_components()
+        for file, text in files.items():
+            write_atomically(folder / file, lambda path, text=text: path.write_text(text))  # type: ignore[misc]
+            yield folder / file
+
+    print_files(written(), as_json)
+
+
+def _print_parameters(name: str, block: Block, as_json: bool) -> None:
+    """Print a block's parameters with their defaults and what is allowed."""
+    if as_json:
+        parameters = {
+            key: {"default": value, "allowed": block.allowed[key]} for key, value in block.defaults.items()
+        }
+        print_json({"block": name, "description": block.description, "parameters": parameters})
+        return
+    typer.echo(f"{name}: {block.description}")
+    defaults = {f"{key}={value}": f"allowed: {block.allowed[key]}" for key, value in block.defaults.items()}
+    print_list(defaults, "parameters", as_json=False)
 
 
 def _forget_components() -> None:

@@ -23,6 +23,10 @@ def validate_command(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Measure again what an earlier run finished.")
     ] = False,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Print every mapping's rate and errors, and the reasons for the errors."),
+    ] = False,
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
@@ -31,7 +35,7 @@ def validate_command(
     A mapping assigns the parts of a training to devices. The regret of a choice is the fraction of the best mapping's
     throughput that the chosen mapping does not reach.
     """
-    from placerl.harness.cli.validation_tables import show_cell, show_strategies
+    from placerl.harness.cli.validation_tables import show_answer, show_cell, show_strategies
     from placerl.harness.plan import plan
     from placerl.harness.plan.predicting import asked_precisions, begin
     from placerl.harness.validate.plan import cells as validation_cells
@@ -47,10 +51,14 @@ def validate_command(
     if as_json:
         print_json([row.to_json() for row in rows])
     else:
-        for cell in chosen:
-            show_cell(cell.rows(opened))
-        out.print("*: chosen among the mappings here; +: chosen where the simulated FPGA is there too")
-        out.print("~: predicted from a time that is too noisy")
-        show_strategies(rows)
+        if everything:
+            for cell in chosen:
+                show_cell(cell.rows(opened))
+            out.print("*: chosen among the mappings here; +: chosen where the simulated FPGA is there too")
+            out.print("~: predicted from a time that is too noisy")
+            show_strategies(rows)
+        show_answer(rows)
+        if not everything:
+            out.print("Every mapping: --all; as pages: placerl report")
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)

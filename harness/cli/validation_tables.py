@@ -10,11 +10,14 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.mapping import VALIDATED, Loop
 from placerl.harness.mapping.strategies.composed_loop import NAMES
+from placerl.harness.papers.map.predictions import why_not_judged
 from placerl.harness.store.rows import AchievedRate, Overhead, Portability, PredictedRate, Regret
 from placerl.harness.validate.rows import HERE, WITH_SIMULATED
 
 WITHIN = 0.05
 """Largest error of a prediction that meets the target, as a fraction of the achieved throughput."""
+PAPERS = {"map-tpds23": "MAP", "pal21": "PAL", "pearl24": "PRL"}
+"""The papers whose formulas the strategies are."""
 DESCRIBED = {loop: [name for name, one in VALIDATED.items() if one.loop is loop] for loop in Loop}
 """The mapping strategies that predict the throughput of each training loop."""
 
@@ -71,13 +74,80 @@ def _show_line(row: Row) -> None:
             out.print(f"{row.strategy}: not run: {row.reason}", markup=False)
 
 
-def show_strategies(rows: Sequence[Row]) -> None:
-    """Print how well each mapping strategy predicts and chooses, over all workloads and batch sizes.
+def show_answer(rows: Sequence[Row]) -> None:
+    """Print in a few lines how well each mapping strategy predicts and chooses, over all workloads and batch sizes.
 
     A strategy predicts the throughput of mappings, which assign the parts of a training to devices, and chooses the
-    best. Printed for each strategy are the errors of its predictions, and the regret of its choices: the fraction of
-    the best mapping's throughput that is lost by the chosen one. Then the reasons for errors above the target are
-    printed.
+    best. Its line has the errors of its predictions, and the regret of its choices: the fraction of the best mapping's
+    throughput that is lost by the chosen one.
+
+    Args:
+        rows: all rows that `harness.validate` measured.
+    """
+    rated = [row for row in rows if isinstance(row, PredictedRate)]
+    lost = [row for row in rows if isinstance(row, Regret)]
+    for provenance, devices in (("measured", HERE), ("simulated", WITH_SIMULATED)):
+        predicted = [row for row in rated if row.achieved_provenance == provenance]
+        regrets = [row for row in lost if row.devices == devices]
+        if predicted:
+            _say_finding(predicted, provenance)
+        if predicted or regrets:
+            _show_strategies(predicted, regrets, devices)
+    _say_what_map_leaves_open(rows)
+
+
+def _say_what_map_leaves_open(rows: Sequence[Row]) -> None:
+    """Print on how many of its loop's rates MAP's formula says nothing, and why; nothing if it covers all."""
+    relaxed = [
+        row for row in rows if isinstance(row, AchievedRate) and row.loop == Loop.RELAXED and row.value
+    ]
+    whys = [why for row in relaxed if (why := why_not_judged(row))]
+    if whys:
+        said = "; ".join(sorted(set(whys)))
+        out.print(f"MAP's formula does not cover {len(whys)} of {len(relaxed)} rates of its loop: {said}.")
+
+
+def _judged(rows: Sequence[PredictedRate], name: str) -> list[float]:
+    """Return the sizes of the errors of a strategy's predictions that had rounds enough to be judged."""
+    return [abs(row.error or 0.0) for row in rows if row.strategy == name and row.error_low is not None]
+
+
+def _say_finding(rows: Sequence[PredictedRate], provenance: str) -> None:
+    """Print the median errors of this project's models and of the papers' formulas, in a sentence."""
+    medians = {name: median(errors) for name in VALIDATED if (errors := _judged(rows, name))}
+    said = []
+    if own := sorted(medians[name] for name in NAMES.values() if name in medians):
+        span = f"{own[0]:.1%}" if len(own) == 1 else f"{own[0]:.1%} to {own[-1]:.1%}"
+        said.append(f"this project's models are {span} off in the median")
+    if off := [f"{medians[name]:.0%} ({key})" for name, key in PAPERS.items() if name in medians]:
+        said.append(f"the papers' formulas {', '.join(off)}")
+    if said:
+        out.print(f"Of {provenance} rates, each in its own loop, {'; '.join(said)}.", markup=False)
+
+
+def _show_strategies(predicted: Sequence[PredictedRate], regrets: Sequence[Regret], devices: str) -> None:
+    """Print a line a strategy: the errors of its predictions, and the regret of its choices among the devices."""
+    table = Table(box=None, padding=(0, 1, 0, 0), title=f"Errors and regrets, {devices}")
+    table.add_column("strategy", no_wrap=True)
+    for column in ("error", f"within {WITHIN:.0%}", "worst", "regret", "worst"):
+        table.add_column(column, justify="right")
+    for name in VALIDATED:
+        errors = _judged(predicted, name)
+        lost = [row.value for row in regrets if row.strategy == name and row.value is not None]
+        if errors:
+            within = f"{sum(error <= WITHIN for error in errors)} of {len(errors)}"
+            shown = [f"{median(errors):.1%}", within, f"{max(errors):.1%}"]
+        elif any(row.strategy == name for row in predicted):
+            shown = ["", "no verdict", ""]
+        else:
+            shown = ["", "", ""]
+        if any(shown) or lost:
+            table.add_row(name, *shown, *((f"{median(lost):.1%}", f"{max(lost):.1%}") if lost else ("", "")))
+    out.print(table)
+
+
+def show_strategies(rows: Sequence[Row]) -> None:
+    """Print every number by which a strategy's predictions and choices are judged, and the reasons for errors.
 
     Args:
         rows: all rows that `harness.validate` measured.

@@ -119,7 +119,8 @@ def carry_out(
     changed: dict[str, Any],
     *,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the table, by default in that of `--results`.")
+        Path | None,
+        typer.Option("-o", "--out", help="Folder of the table, by default in that of `--results`."),
     ] = None,
     results: ResultsOption = RESULTS,
     tier: Annotated[

@@ -1,5 +1,6 @@
 """`placerl gpu-claims`: in a given time, and without a device."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,6 +51,8 @@ def test_what_does_not_fit_is_counted_and_the_same_command_goes_on(
     assert "1 cells measured, 1 finished before, 1 to go." in outcome.out
     assert "Left out here: sb3, whose environment is not built" in outcome.err
     assert "Left out here: sum trees and kernels of this project on the device: no CuPy" in outcome.err
+    counted = json.loads(placerl("gpu-claims", "--minutes", "5", "--json", "--results", str(tmp_path)).out)
+    assert counted == {"measured": [], "finished_before": ["a", "c"], "cut_off": None, "left": ["b"]}
     again = placerl("gpu-claims", "--minutes", "5", "--results", str(tmp_path))
     assert "0 cells measured, 2 finished before, 1 to go." in again.out
     fresh = placerl("gpu-claims", "--minutes", "5", "--fresh", "--results", str(tmp_path))

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -51,3 +53,25 @@ def test_the_list_says_what_the_command_itself_says(name: str) -> None:
     _, command, _ = group.resolve_command(context, [name])
     assert listed
     assert " ".join(listed.split()) == " ".join((command.help or "").split())
+
+
+def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield every command below a group with the words that call it; of a group that is a command, itself too."""
+    names = command.list_commands(None) if hasattr(command, "list_commands") else []
+    if not names or command.invoke_without_command:
+        yield path, command
+    for name in names:
+        yield from leaves(command.get_command(None, name), (*path, name))
+
+
+FRONT_ENDS = {("bench", "asv"), ("bench", "asv-check"), ("bench", "fpga-product"), ("bench", "fpga-tables")}
+"""Benchmarks that are the command of another tool, or print tables of what others measured."""
+
+
+def test_every_command_prints_json_and_names_what_it_writes_out() -> None:
+    for path, command in leaves(get_command(app.app)):
+        options = {name for parameter in command.params for name in parameter.opts}
+        if path and path not in FRONT_ENDS:
+            assert "--json" in options, path
+        assert not options & {"--output", "--to", "--to-folder"}, path
+        assert ("-o" in options) == ("--out" in options), path

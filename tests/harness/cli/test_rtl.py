@@ -73,9 +73,19 @@ def test_rtl_refuses_wrong_parameters(
 
 
 def test_rtl_lists_the_blocks(placerl: Placerl, tmp_path: Path) -> None:
-    outcome = placerl("rtl", "--list", "-o", str(tmp_path / "out"))
+    outcome = placerl("rtl", "--list", "--json", "-o", str(tmp_path / "out"))
     assert outcome.status == 0, outcome
     listed = json.loads(outcome.out)["blocks"]
     assert listed == {name: block.description for name, block in BLOCKS.items()}
     assert all(listed.values())
     assert not (tmp_path / "out").exists()
+
+
+def test_the_parameters_of_a_block_are_listed_as_they_are_given(placerl: Placerl) -> None:
+    first, *lines = placerl("rtl", "replay-pipeline", "--list").out.splitlines()
+    assert first.startswith("replay-pipeline: ")
+    assert [line.split()[0] for line in lines] == [
+        f"{name}={value}" for name, value in BLOCKS["replay-pipeline"].defaults.items()
+    ]
+    listed = json.loads(placerl("rtl", "replay-pipeline", "--list", "--json").out)
+    assert listed["parameters"]["fanout"] == {"default": 16, "allowed": "2 to 256"}

@@ -142,6 +142,10 @@ def test_merge_takes_in_each_run_once(placerl: Placerl, tmp_path: Path) -> None:
     arguments = ("merge", str(tmp_path / "a"), str(tmp_path / "b"), "--results", str(tmp_path / "merged"))
     for _ in range(2):
         assert placerl(*arguments).status == 0
+    again = json.loads(placerl(*arguments, "--json").out)
+    assert again["taken_in"] == [
+        {"path": str(tmp_path / name / "placerl.sqlite"), "cells": 0} for name in ("a", "b")
+    ]
     with Store.open(tmp_path / "merged" / "placerl.sqlite", read_only=True) as store:
         assert [run.fingerprint for run in store.runs()] == ["laptop", "server"]
         assert [row.value for row in store.measurements()] == [1.0, 2.0]

@@ -82,6 +82,25 @@ def test_predictions_and_regrets_of_our_own_model_are_summed_up_together(
     assert "over 5%" in printed
 
 
+def test_the_answer_is_short_narrow_and_names_the_papers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validation_tables.out, "width", 60)
+    asked = replace(choice(NEVER_FUSED, HERE, loop=Loop.OVERLAPPED), backend="pal21")
+    (lost,) = regrets_of(asked, ran(NEVER_FUSED, 100.0, loop=Loop.OVERLAPPED))
+    own = [off(error, error - 0.01, error + 0.01, str(error)) for error in (0.01, 0.04, -0.2)]
+    theirs = replace(off(0.5, 0.4, 0.6, "a"), backend="pal21")
+    validation_tables.show_answer([*own, theirs, lost])
+    said, *table = capsys.readouterr().out.split("Errors and regrets, here")
+    assert "this project's models are 4.0% off in the median; the papers' formulas 50% (PAL)" in " ".join(
+        said.split()
+    )
+    lines = {words[0]: words[1:] for line in table[0].splitlines() if (words := line.split())}
+    assert lines["composed-loop"] == ["4.0%", "2", "of", "3", "20.0%"]
+    assert lines["pal21"] == ["50.0%", "0", "of", "1", "50.0%", "0.0%", "0.0%"]
+    assert all(len(line) <= 60 for line in [*said.splitlines(), *table[0].splitlines()])
+
+
 def test_errors_of_too_few_rounds_are_counted_and_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
     judged, few = (
         replace(row, details={**details_of(row), "chosen_among": [HERE]})
