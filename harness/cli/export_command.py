@@ -21,6 +21,15 @@ def export(
     formats: Annotated[
         str, typer.Option("--format", help=f"Formats, separated by commas: {', '.join(EXPORTED)}.")
     ] = "csv,parquet",
+    only: Annotated[
+        str, typer.Option("--table", help="Only these tables, separated by commas, such as `primitives`.")
+    ] = "",
+    claim: Annotated[
+        str,
+        typer.Option(
+            "--claim", help="A claim's key (FIX-F7): only its verdict, and the measurements behind it."
+        ),
+    ] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Write every stored measurement and every table of the report to files.
@@ -30,4 +39,6 @@ def export(
     from placerl.harness.report import export as exporting
 
     chosen = [name.strip() for name in formats.split(",")]
-    print_files(exporting.write(store_path(results), folder or results / "export", chosen), as_json)
+    tables = [name.strip() for name in only.split(",")] if only else []
+    to = folder or results / "export"
+    print_files(exporting.write(store_path(results), to, chosen, only=tables, claim=claim), as_json)

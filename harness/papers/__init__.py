@@ -26,12 +26,13 @@ def cells(tier: TierLimits) -> list[Cell]:
     return list({cell.key: cell for claim in discovery.claims() for cell in claim.cells(tier)}.values())
 
 
-def claims(only: str = "") -> list[Claim]:
+def claims(only: str = "", *, option: str = "--only") -> list[Claim]:
     """Return every claim, a statement of a paper that is checked, paper by paper in the order of a report.
 
     Args:
         only: a paper's key ("MAP"), a claim's key ("MAP-T5") or a common prefix of several ("MAP-F12"); empty for
             all.
+        option: the option that `only` was given with, for the message.
 
     Raises:
         UserError: no claim's key begins with `only`.
@@ -45,7 +46,7 @@ def claims(only: str = "") -> list[Claim]:
         )
         keys = list(titles())
         names = [*keys, *(claim.key for claim in every)]
-        raise UserError("command line", "--only", repr(only), f"{', '.join(keys)}; {near}", names=names)
+        raise UserError("command line", option, repr(only), f"{', '.join(keys)}; {near}", names=names)
     return chosen
 
 

@@ -26,7 +26,7 @@ name; Parquet holds the text unchanged.
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ import pandas as pd
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.row import HowTimed
-from placerl.harness.papers import Verdict
+from placerl.harness.papers import Verdict, claims
 from placerl.harness.papers.notes import notes
 from placerl.harness.papers.number import Number
 from placerl.harness.report import reference, text_tables
@@ -225,31 +225,62 @@ def tables(content: Content) -> dict[str, pd.DataFrame]:
     }
 
 
-def write(store: Path, folder: Path, formats: Sequence[str] = ("csv", "parquet")) -> list[Path]:
+def write(
+    store: Path,
+    folder: Path,
+    formats: Sequence[str] = ("csv", "parquet"),
+    *,
+    only: Sequence[str] = (),
+    claim: str = "",
+) -> list[Path]:
     """Write the tables of the report on a store as files.
 
     Args:
         folder: output folder; created if it does not exist.
         formats: "csv" and "parquet", which hold every number, "markdown" and "latex", which hold a readable
             selection.
+        only: names of the tables to write; empty for all.
+        claim: a claim's key, or the beginning of several: only these verdicts, and the measurements that they refer
+            to, are written; empty for all.
 
     Raises:
-        UserError: the store does not exist, the folder cannot be written, or a format is none of these four.
+        UserError: the store does not exist, the folder cannot be written, a format is none of these four, or a table
+            or a claim is unknown.
     """
     for name in formats:
         if name not in FORMATS:
             raise UserError("command line", "--format", name, ", ".join(FORMATS))
-    first, *others = read_all(store, reference.load())
-    every = {"measurements": measurements(first.everything)} | tables(first)
-    folders = [(folder, first, every)]
-    folders += [(folder / "platforms" / other.slug, other, tables(other)) for other in others]
-    written = []
-    for name in formats:
-        for target, content, chosen in folders:
-            for path, save in FORMATS[name](content, chosen, target):
-                write_atomically(path, save)
-                written.append(path)
-    return written
+    keys = {one.key for one in claims(claim, option="--claim")}
+    contents = read_all(store, reference.load())
+    if claim:
+        contents, only = [_about(content, keys) for content in contents], only or ("verdicts", "measurements")
+    folders = []
+    for place, content in enumerate(contents):
+        target = folder / "platforms" / content.slug if place else folder
+        every = {} if place else {"measurements": measurements(content.everything)}
+        folders.append((target, content, every | tables(content)))
+    files = [
+        file
+        for name in formats
+        for target, content, every in folders
+        for file in FORMATS[name](content, every, target)
+    ]
+    known = sorted({path.stem for path, _ in files})
+    for name in only:
+        if name not in known:
+            raise UserError("command line", "--table", repr(name), ", ".join(known), name=name)
+    chosen = [(path, save) for path, save in files if not only or path.stem in only]
+    for path, save in chosen:
+        write_atomically(path, save)
+    return [path for path, _ in chosen]
+
+
+def _about(content: Content, keys: Collection[str]) -> Content:
+    """Return a report's content with the verdicts on some claims alone, and the measurements that they refer to."""
+    verdicts = tuple(verdict for verdict in content.verdicts if verdict.key in keys)
+    rows = {row for verdict in verdicts for number in verdict.finding.ours for row in number.rows}
+    everything = content.everything[content.everything.index.isin(rows)]
+    return dataclasses.replace(content, verdicts=verdicts, everything=everything)
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")

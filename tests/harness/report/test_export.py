@@ -14,7 +14,7 @@ import pytest
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers.number import Number
-from placerl.harness.report import export, text_tables
+from placerl.harness.report import export, reading, text_tables
 from placerl.harness.report.baseline_versions import baseline_versions
 from placerl.harness.report.files import write_atomically
 from placerl.harness.report.hardware_agent import hardware_agent, time_to_learn
@@ -24,10 +24,14 @@ from tests.harness.report import sample
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("export")
-    export.write(sample.write(made / "store.sqlite"), made / "export")
-    return made / "export"
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return sample.write(tmp_path_factory.mktemp("export") / "store.sqlite")
+
+
+@pytest.fixture(scope="module")
+def folder(store: Path) -> Path:
+    export.write(store, store.parent / "export")
+    return store.parent / "export"
 
 
 def test_csv_and_parquet_hold_the_same(folder: Path) -> None:
@@ -326,3 +330,25 @@ def test_a_table_without_rows_says_what_it_needs(form: str, said: str, tmp_path:
     assert said in text
     assert "Portability: " in text
     assert "choices lacking" not in text
+
+
+def test_named_tables_alone_are_written(store: Path, tmp_path: Path) -> None:
+    written = export.write(store, tmp_path / "export", only=["primitives", "choices"])
+    names = sorted(path.name for path in written if path.parent == tmp_path / "export")
+    assert names == ["choices.csv", "choices.parquet", "primitives.csv", "primitives.parquet"]
+    with pytest.raises(UserError, match=r"--table: found 'primitive'.*did you mean primitives"):
+        export.write(store, tmp_path / "other", only=["primitive"])
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_claim_comes_with_the_measurements_behind_it(store: Path, tmp_path: Path) -> None:
+    everything = reading.read(store)
+    rows = {v.key: {row for number in v.finding.ours for row in number.rows} for v in everything.verdicts}
+    key = max(rows, key=lambda key: len(rows[key]))
+    assert rows[key]
+    export.write(store, tmp_path / "export", ["csv"], claim=key)
+    assert {path.name for path in (tmp_path / "export").iterdir()} == {"verdicts.csv", "measurements.csv"}
+    assert set(pd.read_csv(tmp_path / "export" / "verdicts.csv")["key"]) == {key}
+    assert set(pd.read_csv(tmp_path / "export" / "measurements.csv")["row"]) == rows[key]
+    with pytest.raises(UserError, match="--claim: found 'MAP-T55'"):
+        export.write(store, tmp_path / "other", claim="MAP-T55")
