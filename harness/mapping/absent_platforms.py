@@ -18,7 +18,7 @@ from placerl.harness.mapping.predict import with_slow_links
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.roofline import CountedWork, Modelled, PipelineCycles, modelled_times
 from placerl.harness.mapping.strategies.map_tpds23 import MapTpds23
-from placerl.harness.platforms import PlatformFile, load
+from placerl.harness.platforms import PlatformFile, load, overheads
 from placerl.harness.store.rows import PieceTime, PredictedRate
 from placerl.harness.workloads import Workload, from_tables, override
 from placerl.harness.workloads import load as load_workload
@@ -60,10 +60,11 @@ def _work_of(tables: str, batch_size: int) -> CountedWork:
 
 
 def modelled(workload: Workload, batch_size: int, platform: PlatformFile) -> list[Modelled]:
-    """Return the time of each primitive of a workload on a platform, modelled from the platform's numbers alone.
+    """Return the time of each primitive of a workload on a platform, modelled from the platform's numbers.
 
     Args:
-        platform: the devices, with their published numbers.
+        platform: the devices, with their published numbers. An overhead that it does not state is one measured
+            elsewhere (`platforms.overheads`).
 
     Raises:
         UserError: the platform lacks a number that is needed, or its FPGA cannot hold the networks; the message names
@@ -85,7 +86,7 @@ def modelled(workload: Workload, batch_size: int, platform: PlatformFile) -> lis
             ) from error
         return PipelineCycles(design.formula_cycles, design.pipelines, design.samples)
 
-    return list(modelled_times(platform, work, problem, pipeline_on))
+    return list(modelled_times(overheads.completed(platform)[0], work, problem, pipeline_on))
 
 
 def times(workload: Workload, batch_size: int, platform: PlatformFile) -> list[PieceTime]:

@@ -22,7 +22,7 @@ from placerl.harness.measure.conditions import quota_warning
 from placerl.harness.pieces.memory import check_learner
 from placerl.harness.plan import plan, tiers
 from placerl.harness.plan.tiers import Tier
-from placerl.harness.platforms import this_machine
+from placerl.harness.platforms import overheads, this_machine
 from placerl.harness.profile import simulated as simulated_profile
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.peak_memory import recorded
@@ -221,9 +221,11 @@ def predictions(
             if device is None and not others:
                 elsewhere = run.rows(PredictedRate, suite=Suite.PREDICTION, workload=item.name)
     else:
-        modelled = platforms.load(platform)
+        modelled, assumed = overheads.completed(platforms.load(platform))
         inputs, rows = absent_platforms.predictions(item, size, modelled)
         for other in set(item.training.batch_sizes) - {size} if other_sizes else ():
             with suppress(UserError):  # a platform of published tables has some batch sizes alone
                 elsewhere += absent_platforms.predictions(item, other, modelled)[1]
+        for line in assumed:  # of a platform that could be modelled
+            print(line, file=sys.stderr)
     return Predictions(item, inputs, rows, elsewhere)
