@@ -18,8 +18,8 @@ from placerl.harness.papers.clocks import merged, placed_clock
 from placerl.harness.papers.evidence import mapping_of, number, races_lost, records, select
 from placerl.harness.papers.number import Number, from_text, merge_rows, ratio, scaled
 from placerl.harness.papers.prl.benchmarks import LARGE, LARGE_MODEL, WORKLOADS
-from placerl.harness.papers.prl.figure_8 import assignment_of
 from placerl.harness.papers.slow_links import at_both_latencies
+from placerl.harness.papers.tried_mappings import assignment_of
 from placerl.harness.profile import simulated
 from placerl.primitives.fpga.devices import catalogue
 

@@ -18,7 +18,8 @@ from placerl.harness.papers.number import Number, from_text, ratio
 from placerl.harness.papers.portability import beside_baselines, experiences, harmonic_mean
 from placerl.harness.papers.prl import figure_8
 from placerl.harness.papers.prl.benchmarks import WORKLOADS
-from placerl.harness.papers.prl.figure_8 import NEEDS_MAPPINGS, SECOND_DEVICE, tried_mappings
+from placerl.harness.papers.prl.figure_8 import NEEDS_MAPPINGS, SECOND_DEVICE
+from placerl.harness.papers.tried_mappings import tried_mappings
 
 LIBRARIES = ("sb3", *RLLIB)
 NAMES = {"sb3": "Stable-Baselines3", **dict.fromkeys(RLLIB, "RLlib")}

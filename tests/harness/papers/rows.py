@@ -54,6 +54,13 @@ def trained(gps: float, batch_size: int = 256, **fields: Any) -> Row:
     return measurement(gps, batch_size=batch_size, **(base | fields))
 
 
+def mapped(mapping: str, gps: float, size: int, assignment: str = "", **fields: Any) -> Row:
+    """A throughput that a validation achieved under a mapping."""
+    base = {"suite": "validation", "workload": "cartpole-dqn", "backend": "placerl", "device": mapping}
+    stated = {"assignment": assignment} if assignment else {}
+    return trained(gps, size, details={"mapping": mapping, **stated}, **(base | fields))
+
+
 def predicted(gps: float, batch_size: int = 256, **fields: Any) -> Row:
     """A prediction for the same mapping, which the strategy chose."""
     base = {

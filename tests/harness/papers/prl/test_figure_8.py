@@ -2,7 +2,6 @@
 
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,9 +9,9 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.prl import figure_8
-from tests.harness.old_form import details_of, replace
+from tests.harness.old_form import replace
 from tests.harness.papers.drawn import points
-from tests.harness.papers.rows import TOO_FEW, frame_of, trained, verdict
+from tests.harness.papers.rows import TOO_FEW, frame_of, mapped, verdict
 
 
 def grid(size: int, learner: float, replay: float) -> list[Row]:
@@ -22,12 +21,6 @@ def grid(size: int, learner: float, replay: float) -> list[Row]:
         for a, x in (("torch:cuda", learner), ("native", 1.0))
         for b, y in (("cuda", replay), ("native", 1.0))
     ]
-
-
-def mapped(mapping: str, gps: float, size: int, assignment: str = "", **fields: Any) -> Row:
-    base = {"suite": "validation", "workload": "cartpole-dqn", "backend": "placerl", "device": mapping}
-    stated = {"assignment": assignment} if assignment else {}
-    return trained(gps, size, details={"mapping": mapping, **stated}, **(base | fields))
 
 
 @pytest.mark.parametrize(
@@ -113,34 +106,6 @@ def test_workloads_of_other_papers_are_not_judged(tmp_path: Path) -> None:
     )
     both = verdict("PRL-F8", tmp_path / "both", *others, *grid(32, 1.2, 3.0), *grid(2048, 3.0, 1.2)).finding
     assert both.outcome is Outcome.IN_KIND
-
-
-def test_a_mapping_that_its_race_dropped_counts_only_where_no_other_is_left(tmp_path: Path) -> None:
-    def dropped(row: Row, *among: str) -> Row:
-        return replace(row, details=details_of(row) | {"clearly_slower_among": list(among)})
-
-    devices = "here", "here and simulated"
-    rows = [
-        dropped(mapped("native-native-cpu", 90.0, 32), devices[1]),
-        dropped(mapped("native-flat-cpu", 120.0, 32), *devices),  # few rounds: its median says little
-        dropped(mapped("torch:cuda-cuda-cpu", 20.0, 32), *devices),
-        dropped(mapped("torch:cuda-flat:cuda-cpu", 30.0, 32), *devices),  # slow devices: still an assignment
-        mapped("torch:cuda-native-cpu", 70.0, 32),
-        replace(
-            mapped("torch:cuda-flat-cpu", 1.0, 32),
-            value=None,
-            low=None,
-            high=None,
-            status="failed",
-            reason="no",
-        ),
-    ]
-    ((_, found),) = figure_8.tried_mappings(frame_of(tmp_path, *rows)).items()
-    assert {str(choice): row.value for choice, row in found.items()} == {
-        "cpu-cpu": 90.0,
-        "cuda-cuda": 30.0,
-        "cuda-cpu": 70.0,
-    }
 
 
 def test_backends_of_one_device_decide_nothing(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ from placerl.harness.papers.prl.benchmarks import WORKLOADS
 from placerl.harness.report import site
 from placerl.harness.store.store import Store
 from tests.harness.old_form import details_of, replace
-from tests.harness.papers.prl.test_figure_8 import mapped
-from tests.harness.papers.rows import TOO_FEW, compared, trained, verdict
+from tests.harness.papers.rows import TOO_FEW, compared, mapped, trained, verdict
 
 DEVICES = "PRL-T3-device-portability"
 ON_CPU = [mapped("native-native-cpu", 100.0, 64), mapped("opencl-flat-cpu", 50.0, 64)]
