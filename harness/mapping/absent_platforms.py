@@ -35,6 +35,8 @@ OPTIMAL = "optimal mapping"
 PLACES = {"second best": "second best mapping", "worst": "worst mapping"}
 """Row of MAP Table V that names the second best mapping, and row that names the worst."""
 _WORKLOADS = {"CartPole": "cartpole-ddpg", "Hopper": "hopper-ddpg", "Pong": "pong-dqn"}
+MAP_WORKLOADS = tuple(_WORKLOADS.values())
+"""The workloads of MAP's benchmarks."""
 _ACTORS, _FANOUT = 16, 2  # MAP VII-A
 _LEARNER, _STORAGE = 0, 2  # positions in a mapping
 
@@ -272,6 +274,14 @@ def _table_5() -> dict[tuple[str, str], str]:
     """Return the printed cells by row and column."""
     with TABLE_5.open() as file:
         return {(row["row"], row["column"]): row["printed"] for row in csv.DictReader(file)}
+
+
+def printed_mappings(workload: str) -> dict[int, str]:
+    """Return the optimal mappings of a workload that MAP Table V prints, such as `F-F-F`, by batch size."""
+    cells = {
+        _configuration(column): printed for (row, column), printed in _table_5().items() if row == OPTIMAL
+    }
+    return {size: printed for (name, size), printed in cells.items() if name == workload}
 
 
 def _configuration(column: str) -> tuple[str, int]:

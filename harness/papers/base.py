@@ -5,7 +5,7 @@ computes a finding from stored measurements; claim and finding together are a ve
 the measurements that it needs, the outcome is `not run`, and the finding names what is missing.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from placerl.harness.store.cell import Cell
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from placerl.harness.papers.device_table import DeviceTable
 
 SHOWN_HERE = (Outcome.REPRODUCED, Outcome.IN_KIND, Outcome.NOT_REPRODUCED)
 """The outcomes that only a number measured or simulated by this project can give."""
@@ -145,6 +146,13 @@ class Claim:
     def draw(self, frame: pd.DataFrame) -> "Figure | None":
         """Draw the figure in the paper's own axes, shown on the claim's page; None if measurements do not suffice."""
         return charts.chart(*self.panels(frame))
+
+    def device_tables(self, frame: pd.DataFrame) -> "Sequence[DeviceTable]":
+        """Return CPU, GPU and FPGA next to each other, over the batch size; nothing if the figure is of no devices.
+
+        One claim of a figure has its tables. They have the same titles whatever the measurements are.
+        """
+        return ()
 
     @property
     def paper(self) -> str:

@@ -2,7 +2,7 @@
 
 A figure's file defines the contents (`Panel`, `Line`), and `chart` draws them. The marks show the provenance: filled
 is measured, hollow is simulated, hollow with a broken line is modelled; a cross or a star without a line is
-published. A published line has the colour of this project's line of the same name.
+published. Lines that differ only in provenance have one colour.
 """
 
 from collections.abc import Iterable, Sequence
@@ -144,16 +144,17 @@ def _draw(axes: "Axes", panel: Panel, labels: list[str]) -> None:
 def _style(one: Line, labels: list[str], *, joined: bool) -> dict[str, Any]:
     from placerl.harness.papers import drawing
 
-    index = labels.index(one.label)
+    names = [label for label in labels if label.endswith(f"({Provenance.PUBLISHED})")]
+    ours = list(dict.fromkeys(_without_provenance(label) for label in labels if label not in names))
+    twin = _without_provenance(one.label)
     if one.provenance is Provenance.PUBLISHED:
-        names = [label for label in labels if label.endswith(f"({Provenance.PUBLISHED})")]
-        twin = one.label.removesuffix(f" ({Provenance.PUBLISHED})")
         return {
-            "color": drawing.colour(labels.index(twin)) if twin in labels else drawing.INK,
+            "color": drawing.colour(ours.index(twin)) if twin in ours else drawing.INK,
             "marker": _PUBLISHED_MARKERS[names.index(one.label) % len(_PUBLISHED_MARKERS)],
             "markersize": 7,
             "linestyle": "none",
         }
+    index = ours.index(twin)
     filled = one.provenance is Provenance.MEASURED
     line_style: Any = _BROKEN if one.provenance is Provenance.MODELLED else "-"
     return {
@@ -162,6 +163,12 @@ def _style(one: Line, labels: list[str], *, joined: bool) -> dict[str, Any]:
         "markerfacecolor": drawing.colour(index) if filled else "none",
         "linestyle": line_style if joined else "none",
     }
+
+
+def _without_provenance(label: str) -> str:
+    """Return a label without the provenance that `line` added to it: lines that differ in it alone look alike."""
+    name, _, added = label.removesuffix(")").rpartition(" (")
+    return name if added in set(map(str, Provenance)) else label
 
 
 def _errors(numbers: Sequence[Number], *, above_zero: bool) -> NDArray[np.float64]:

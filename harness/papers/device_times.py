@@ -4,6 +4,7 @@ A primitive is an operation that is timed on its own: `learner.step`, `sum_tree.
 """
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -90,20 +91,34 @@ def replay_times(frame: pd.DataFrame, workload: str, call: str) -> pd.DataFrame:
     return times(frame, workload, call, simulated_profile.BANKED[call])
 
 
+def fastest_rows(rows: pd.DataFrame) -> dict[str, dict[int, Any]]:
+    """Return the measurement of the fastest backend of each kind of device at each batch size, as a named tuple.
+
+    Returns:
+        The measurements by kind of device ("cpu", "cuda", "fpga"), and then by batch size.
+    """
+    by_kind: dict[str, dict[int, Any]] = {}
+    first = rows.groupby(["kind", "batch_size"])["value"].idxmin()
+    for row in records(rows.loc[first]):
+        by_kind.setdefault(row.kind, {})[int(row.batch_size)] = row
+    return by_kind
+
+
 def fastest(rows: pd.DataFrame) -> dict[str, dict[int, Number]]:
     """Return the time of the fastest backend of each kind of device at each batch size.
 
     Returns:
         The times by kind of device ("cpu", "cuda", "fpga"), and then by batch size.
     """
-    by_kind: dict[str, dict[int, Number]] = {}
-    first = rows.groupby(["kind", "batch_size"])["value"].idxmin()
-    for row in records(rows.loc[first]):
-        operation = OPERATIONS.get(row.primitive, row.primitive)
-        where = row.device if row.backend == row.kind else f"{row.backend} on {row.device}"
-        name = f"{operation}, {where}, batch size {row.batch_size}"
-        by_kind.setdefault(row.kind, {})[int(row.batch_size)] = number(row, name)
-    return by_kind
+    return {
+        kind: {size: number(row, _name(row)) for size, row in by_size.items()}
+        for kind, by_size in fastest_rows(rows).items()
+    }
+
+
+def _name(row: Any) -> str:
+    where = row.device if row.backend == row.kind else f"{row.backend} on {row.device}"
+    return f"{OPERATIONS.get(row.primitive, row.primitive)}, {where}, batch size {row.batch_size}"
 
 
 def lacking(by_kind: dict[str, dict[int, Number]], *kinds: str) -> str:

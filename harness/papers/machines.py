@@ -5,7 +5,7 @@ with the measurements of each. Measured times never leave their machine: a claim
 machines that have both.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -39,9 +39,8 @@ def _experiments() -> frozenset[str]:
 
 
 def _of_no_machine(frame: pd.DataFrame) -> pd.Series:
-    return pd.Series(
-        [of_no_machine(row) for row in frame[["suite", "experiment"]].itertuples()], frame.index, bool
-    )
+    claims = (frame["suite"] == Suite.CLAIM) & frame["experiment"].isin(_experiments())
+    return claims | (frame["suite"] == Suite.SIMULATED_PROFILE)
 
 
 def _groups(rows: pd.DataFrame) -> pd.Series:
@@ -125,26 +124,50 @@ def _last_profiles(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[~profile | (rows["run"] == rows["run"].groupby([same, profile]).transform("last"))]
 
 
-def judged(frame: pd.DataFrame) -> list[JointVerdict]:
-    """Return the verdict on each claim over the measurements of all machines, paper by paper.
-
-    Of each machine the last attempt at each cell (unit of work) counts, whatever revision made it.
+def last_of_machines(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the last attempt at each cell (unit of work) of each machine, whatever revision made it.
 
     Args:
         frame: the measurements of all runs.
     """
     ordered = frame.sort_values("started_at", kind="stable")
-    last = _last_profiles(last_attempts(ordered, of_any_code=True))
-    machines = list(dict.fromkeys(ordered["fingerprint"].iloc[::-1]))
-    verdicts = {
-        machine: papers.evaluate(with_shared(last[last["fingerprint"] == machine], last), everywhere=last)
-        for machine in machines
-    }
-    joint = []
-    for number, claim in enumerate(papers.claims()):
-        by_machine = {machine: found[number] for machine, found in verdicts.items()}
+    return _last_profiles(last_attempts(ordered, of_any_code=True))
+
+
+def by_machine(last: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return what is judged on each machine, by its fingerprint, the machine of the last run first.
+
+    Args:
+        last: the last attempts of all machines (`last_of_machines`).
+    """
+    machines = dict.fromkeys(last["fingerprint"].iloc[::-1])
+    return {machine: with_shared(last[last["fingerprint"] == machine], last) for machine in machines}
+
+
+def judged(frame: pd.DataFrame) -> list[JointVerdict]:
+    """Return the verdict on each claim over the measurements of all machines, paper by paper.
+
+    Args:
+        frame: the measurements of all runs.
+    """
+    last = last_of_machines(frame)
+    return joint(
+        {machine: papers.evaluate(own, everywhere=last) for machine, own in by_machine(last).items()}
+    )
+
+
+def joint(verdicts: Mapping[str, Sequence[Verdict]]) -> list[JointVerdict]:
+    """Return the verdict on each claim over machines from those on each machine.
+
+    Args:
+        verdicts: the verdicts on the same claims by the machine's fingerprint, the machine of the last run first.
+    """
+    found = []
+    for of_claim in zip(*verdicts.values(), strict=True):
+        claim = of_claim[0].claim
+        on_each = dict(zip(verdicts, of_claim, strict=True))
         if claim.everywhere:
-            by_machine = {"": next(iter(by_machine.values()))}
-        outcome = together(verdict.finding.outcome for verdict in by_machine.values())
-        joint.append(JointVerdict(claim, outcome, by_machine))
-    return joint
+            on_each = {"": of_claim[0]}
+        outcome = together(verdict.finding.outcome for verdict in on_each.values())
+        found.append(JointVerdict(claim, outcome, on_each))
+    return found

@@ -3,6 +3,7 @@
 A device assignment names the device of the learner and that of replay management.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -10,7 +11,9 @@ import pandas as pd
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Target
 from placerl.harness.mapping.assignments import CPU, OPENCL, Assignment
-from placerl.harness.papers.evidence import mapping_of, races_lost, records
+from placerl.harness.papers.device_table import COLUMNS, DeviceTable, Entry
+from placerl.harness.papers.device_times import GPU
+from placerl.harness.papers.evidence import mapping_of, number, races_lost, records
 
 
 def tried_mappings(frame: pd.DataFrame) -> dict[tuple[str, int], dict[Assignment, Any]]:
@@ -59,3 +62,35 @@ def assignment_of(row: Any) -> Assignment:
     learner, replay, _ = mapping_of(row).split("-")
     kinds = (Target.parse(each).device.partition(":")[0] for each in (learner, replay))
     return Assignment(*(CPU if kind == OPENCL else kind for kind in kinds))
+
+
+def of_trainings(
+    frame: pd.DataFrame,
+    workload: str,
+    part: str,
+    sizes: Sequence[int],
+    stated: Mapping[int, str],
+) -> DeviceTable:
+    """Return the table of the fastest trainings with one part on CPU, GPU and FPGA, and the other wherever it is best.
+
+    Args:
+        part: "learner" or "replay".
+        sizes, stated: as of `DeviceTable`.
+    """
+    ours: dict[str, dict[int, list[Entry]]] = {}
+    for (name, size), by_choice in tried_mappings(frame).items():
+        if name != workload:
+            continue
+        for choice, row in by_choice.items():
+            kind = getattr(choice, part)
+            if kind not in COLUMNS or pd.isna(row.value):
+                continue
+            entry = Entry(number(row, f"{workload}, batch size {size}"), mapping_of(row))
+            other = ours.setdefault(kind, {}).setdefault(size, [entry])[0]
+            if entry.number.value > other.number.value:
+                ours[kind][size] = [entry]
+    validate = f"`placerl validate --only {workload}/B --tier standard`"
+    missing = dict.fromkeys(COLUMNS, validate) | {GPU: f"{validate} on a machine with a CUDA device"}
+    where = {"learner": "the learner", "replay": "replay management"}[part]
+    title = f"{workload}: training with {where} on the device"
+    return DeviceTable(title, "gradient steps (1/s)", ours, missing, sizes, stated=stated)

@@ -10,7 +10,6 @@ from placerl.harness.papers.machines import JointVerdict, judged
 from placerl.harness.report import machine_facts, reference
 from placerl.harness.report.markdown_text import code, escaped
 from placerl.harness.report.reference import Reference
-from placerl.harness.store.store import RunRecord
 
 UNDECIDED = (Outcome.NOT_RUN, Outcome.NO_VERDICT)
 
@@ -28,7 +27,7 @@ def counted(joint: Sequence[JointVerdict]) -> str:
 
 def page(joint: Sequence[JointVerdict], references: Sequence[Reference]) -> str:
     """Return the page in Markdown: the machines, and a line for each claim."""
-    letters = _letters([one.run for one in references])
+    letters = machine_facts.letters([one.run for one in references])
     lines = [
         "# Verdicts over all evidence",
         "",
@@ -56,14 +55,6 @@ def by_paper(columns: Sequence[str], rows: Iterable[tuple[str, str]]) -> Iterato
         yield from (f"## {key}", "", title, "", f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}")
         yield from (text for paper, text in listed if paper == key)
         yield ""
-
-
-def _letters(runs: Sequence[RunRecord]) -> dict[str, str]:
-    """Return a letter for each machine by its fingerprint, the machine of the last run first."""
-    newest = sorted(runs, key=lambda run: run.started_at, reverse=True)
-    return {
-        run: chr(ord("A") + place) for place, run in enumerate(dict.fromkeys(r.fingerprint for r in newest))
-    }
 
 
 def _machines(references: Sequence[Reference], letters: dict[str, str]) -> list[str]:

@@ -1,6 +1,6 @@
 """Formats numbers for the page: in a readable unit, marked with their provenance, with exact values for programs."""
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers.number import Number, format_value
@@ -56,6 +56,14 @@ def show(number: Number) -> Markup:
     if number.suspect:
         markup += Markup(' <span class="badge suspect" title="{}">suspect</span>').format(number.suspect)
     return markup
+
+
+def commands(text: str) -> Markup:
+    """Return a text as HTML, in which what stands between two backticks is code."""
+    parts = enumerate(text.split("`"))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(one) if n % 2 else escape(one) for n, one in parts
+    )
 
 
 def whole(value: int | None) -> Markup:

@@ -6,8 +6,9 @@ To be run after a new reference run is saved (`harness.report.reference`):
 
 It rewrites what stands between two comments of README.md, `docs/pictures/predicted-achieved.svg`, and
 `docs/results/<name>.md`, which lists every verdict that the current checks give for the run, and
-`docs/results/notes.md`, the notes on the papers, which depend on no run, and `docs/results/verdicts.md`, the verdicts
-over all committed runs. With `--page` it writes these pages alone.
+`docs/results/notes.md`, the notes on the papers, which depend on no run, `docs/results/verdicts.md`, the verdicts
+over all committed runs, and `docs/results/devices.md`, their CPU, GPU and FPGA next to each other, with its pictures.
+With `--page` it writes these pages alone.
 """
 
 import argparse
@@ -18,12 +19,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from markupsafe import Markup
+
 from placerl.harness.core.errors import UserError
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.papers.machines import JointVerdict
 from placerl.harness.papers.notes import notes
 from placerl.harness.papers.number import Number, from_text
-from placerl.harness.report import all_evidence, answers, pages, plots, reference
+from placerl.harness.report import all_evidence, answers, devices, devices_markdown, pages, plots, reference
 from placerl.harness.report.content import Content
 from placerl.harness.report.files import write_atomically
 from placerl.harness.report.markdown_text import code, escaped
@@ -37,6 +40,7 @@ WIDTH_PX = 560  # of the picture
 PICTURE = Path("docs", "pictures", "predicted-achieved.svg")
 NOTES = Path("docs", "results", "notes.md")
 VERDICTS = Path("docs", "results", "verdicts.md")
+DEVICES = Path("docs", "results", "devices.md")
 
 
 def content_of(committed: Reference) -> Content:
@@ -110,7 +114,11 @@ def picture(content: Content) -> str:
         if p.achieved and p.strategy == DEFAULT_STRATEGY
     ]
     limit = from_text("MAP.optimum_gap")[0].value
-    drawn = plots.predicted_against_achieved(points, limit, by_workload=True)
+    return standing_alone(plots.predicted_against_achieved(points, limit, by_workload=True))
+
+
+def standing_alone(drawn: Markup) -> str:
+    """Return a plot of the report as an SVG file, for light and dark pages."""
     style = (pages.FOLDER / "style.css").read_text(encoding="utf-8")
     colours = re.match(r":root \{.*?\}\n@media [^{]*\{\n.*?\}\n\}\n", style, re.DOTALL)
     assert colours is not None, "style.css begins with the colours"
@@ -185,6 +193,10 @@ def write(name: str, root: Path = ROOT, *, page_alone: bool = False) -> list[Pat
         root / NOTES: notes_page(),
         root / VERDICTS: all_evidence.page(joint, list(known.values())),
     }
+    shown = devices.of_references(list(known.values()))
+    drawn = {figure.key: plot for figure in shown.figures if (plot := plots.of_devices(figure))}
+    texts[root / DEVICES] = devices_markdown.page(shown, set(drawn))
+    texts |= {root / devices_markdown.picture_of(key): standing_alone(plot) for key, plot in drawn.items()}
     if not page_alone:
         readme = root / "README.md"
         texts[readme] = in_readme(readme.read_text(encoding="utf-8"), table(content, name, joint))

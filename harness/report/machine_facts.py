@@ -1,6 +1,6 @@
 """Computes what the report shows about the machine: its description, its noise, and the memory of runs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pandas as pd
@@ -12,6 +12,7 @@ from placerl.harness.papers.evidence import number, records, select
 from placerl.harness.papers.number import Number, format_value
 from placerl.harness.report.rows.runs import Fact, NoisyRows
 from placerl.harness.store import peak_memory
+from placerl.harness.store.store import RunRecord
 
 LARGEST_CELLS = 5
 """How many cells, those with the largest peaks of memory, are shown."""
@@ -71,6 +72,22 @@ def in_a_line(machine: Mapping[str, Any]) -> str:
         f"accelerators: {', '.join(accelerators) or 'none'}",
     ]
     return ", ".join(filter(None, parts))
+
+
+def letters(runs: Iterable[RunRecord]) -> dict[str, str]:
+    """Return a letter for each machine by its fingerprint, the machine of the last run first."""
+    newest = sorted(runs, key=lambda run: run.started_at, reverse=True)
+    return {
+        run: chr(ord("A") + place) for place, run in enumerate(dict.fromkeys(r.fingerprint for r in newest))
+    }
+
+
+def device_name(machine: Mapping[str, Any], kind: str) -> str:
+    """Return the name of a machine's processor ("cpu"), or of its first accelerator of a kind; empty if unknown."""
+    if kind == "cpu":
+        return str(machine.get("cpu", {}).get("model", ""))
+    names = [each.get("name", "") for each in machine.get("accelerators", []) if each.get("kind") == kind]
+    return str(names[0]) if names else ""
 
 
 def _accelerator(described: Mapping[str, Any], processor: str) -> str:

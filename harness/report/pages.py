@@ -16,14 +16,16 @@ from placerl.harness import papers
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.papers import Outcome, Verdict
+from placerl.harness.papers.device_figures import by_figure
+from placerl.harness.papers.device_table import COLUMNS
 from placerl.harness.papers.evidence import number, records
 from placerl.harness.papers.notes import notes
 from placerl.harness.papers.number import from_text
 from placerl.harness.plan import plan
-from placerl.harness.report import answers, machine_facts, plots, roofline_plot, what_if
+from placerl.harness.report import answers, devices, machine_facts, plots, roofline_plot, what_if
 from placerl.harness.report.content import Content
 from placerl.harness.report.drawing import same_drawing
-from placerl.harness.report.formatting import MARKS, row_ranges, show, whole
+from placerl.harness.report.formatting import MARKS, commands, row_ranges, show, whole
 from placerl.harness.report.hardware_agent import BOARD_CLOCK_MHZ, hardware_agent, time_to_learn
 from placerl.harness.report.names import people_s_kind, people_s_name
 from placerl.harness.report.rows.primitives import PrimitiveTime
@@ -43,6 +45,7 @@ QUESTIONS = {
     "predictions": "Was the prediction right?",
     "libraries": "How does it compare with other libraries?",
     "papers": "What do the papers say, and does it hold?",
+    "devices": "CPU, GPU or FPGA: what do the papers' figures show?",
     "primitives": "What is the limit of each primitive?",
     "machine": "What is this machine, and how noisy is it?",
 }
@@ -53,6 +56,7 @@ MENU = {
     "predictions": "Predicted and achieved",
     "libraries": "Other libraries",
     "papers": "Papers",
+    "devices": "Three devices",
     "primitives": "Limits",
     "machine": "Machine and noise",
 }
@@ -73,6 +77,7 @@ def environment() -> jinja2.Environment:
     )
     templates.filters |= {"show": show, "whole": whole, "row_ranges": row_ranges}
     templates.filters |= {"people": people_s_name, "kind": people_s_kind}
+    templates.filters |= {"in_a_line": machine_facts.in_a_line, "commands": commands}
     templates.filters["css_class"] = lambda text: re.sub(r"\W+", "-", str(text))
     return templates
 
@@ -249,6 +254,16 @@ def _papers(content: Content, _others: Sequence[Content]) -> dict[str, object]:
     }
 
 
+def _devices(content: Content, _others: Sequence[Content]) -> dict[str, object]:
+    shown = devices.of_content(content)
+    return {
+        "devices": shown,
+        "figures": [(figure, plots.of_devices(figure)) for figure in shown.figures],
+        "columns": COLUMNS,
+        "marks": MARKS,
+    }
+
+
 def _primitives(content: Content, _others: Sequence[Content]) -> dict[str, object]:
     run, curve = hardware_agent()
     return {
@@ -283,6 +298,7 @@ _CONTEXTS: dict[str, Callable[[Content, Sequence[Content]], dict[str, object]]] 
     "predictions": _predictions,
     "libraries": _libraries,
     "papers": _papers,
+    "devices": _devices,
     "primitives": _primitives,
     "machine": _machine,
     CHANGES: _changes,
@@ -321,6 +337,7 @@ def render_claims(
         home: relative path of the folder whose pages link to all machines; empty if that is the folder of this machine.
     """
     template, shared = environment().get_template("claim.html.j2"), _shared(content, "papers", home, "../")
+    device_figures = {claim.key: some[0].key for some in by_figure() for claim in some}
     verdicts = content.verdicts
     for before, verdict, after in zip((None, *verdicts), verdicts, (*verdicts[1:], None), strict=False):
         rows = records(content.everything.loc[list(verdict.rows)])
@@ -335,6 +352,7 @@ def render_claims(
                 (row, optional_size(row.batch_size), _setting(row), number(row, row.quantity)) for row in rows
             ],
             lent=[] if verdict.claim.everywhere else _lent(content, rows),
+            device_figure=device_figures.get(verdict.key),
             tier=plan.tier_for(verdict.claim, content.run.tier if content.run else ""),
         )
         yield verdict.key, page
@@ -374,4 +392,14 @@ def render_papers(
         for verdict in verdicts:
             if (plot := figures.get(verdict.key)) is not None:
                 drawn.setdefault(same_drawing(plot), (plot, []))[1].append(verdict)
-        yield key, template.render(**shared, key=key, verdicts=verdicts, figures=list(drawn.values()))
+        about_devices = {some[0].key: some[0].place for some in by_figure() if some[0].paper == key}
+        yield (
+            key,
+            template.render(
+                **shared,
+                key=key,
+                verdicts=verdicts,
+                figures=list(drawn.values()),
+                device_figures=about_devices,
+            ),
+        )

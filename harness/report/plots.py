@@ -14,6 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import Verdict, charts
 from placerl.harness.papers.charts import Panel
+from placerl.harness.papers.device_figures import DeviceFigure
 from placerl.harness.papers.drawing import (
     GRID,
     INK,
@@ -251,6 +252,16 @@ def learning_curves(workload: str, curves: Sequence[TrainingCurve], window: int)
         axes.xaxis.set_major_locator(MaxNLocator(6))
         legend_below(axes, columns=1)
     return svg(figure, f"curve-{workload}", f"{workload}: episode return over environment steps")
+
+
+def of_devices(figure: DeviceFigure) -> Markup | None:
+    """Return the plots of a figure's tables of CPU, GPU and FPGA as one SVG; None if no table has one."""
+    panels = [panel for table in figure.tables if (panel := table.panel())]
+    with mpl.rc_context(STYLE):
+        drawn = charts.chart(*panels)
+        if drawn is None:
+            return None
+        return svg(drawn, f"devices-{figure.key}", f"{figure.place}: CPU, GPU and FPGA")
 
 
 def in_the_paper_s_axes(verdict: Verdict, rows: pd.DataFrame) -> Markup | None:

@@ -1,5 +1,6 @@
 """Compares FIX's platform, and its accelerator alone, with a GPU that takes the same steps (VI-C, Fig. 8 and 10)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -9,6 +10,8 @@ from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Panels
 from placerl.harness.papers.clocks import FIXAR, at_both_clocks
 from placerl.harness.papers.device_order import exact
+from placerl.harness.papers.device_table import Cells, DeviceTable, cells
+from placerl.harness.papers.device_times import FPGA, GPU
 from placerl.harness.papers.evidence import number
 from placerl.harness.papers.fix import device_steps, figure_10_array, throughput
 from placerl.harness.papers.fix.figure_10_array import (
@@ -25,9 +28,10 @@ from placerl.harness.papers.fix.platform import (
     accelerator_panels,
     joined_rates,
     platform_panels,
+    rates_table,
     side_rates,
 )
-from placerl.harness.papers.number import Number, from_text, ratio
+from placerl.harness.papers.number import Number, from_cell, from_text, ratio
 
 NEEDS_GPU_STEPS = (
     "a CUDA device, and the same steps in floats on it (claim/FIX-F8/cuda, `placerl gpu-claims`)"
@@ -50,6 +54,23 @@ def _against_gpu(bits: int, ours: dict[int, Number], gpu: dict[int, Number], wha
     )
     outcome = Outcome.CONSISTENT if higher == len(gains) else Outcome.NO_VERDICT
     return Finding(outcome, (*gains, *gpu.values()), said)
+
+
+def _alone(frame: pd.DataFrame) -> dict[int, dict[int, Number]]:
+    """Return the accelerator's rates by the bits of its activations, and then by batch size."""
+    return {
+        bits: {size: number(row, name) for size, row in array_rows(frame)[name].items()}
+        for bits, name in BACKENDS.items()
+    }
+
+
+def _bars(figure: str, columns: dict[str, str]) -> Cells:
+    """Return the bars of a figure for HalfCheetah, from the heading of each kind of device."""
+    return cells(
+        (kind, size, from_cell(figure, f"HalfCheetah, B = {size}", column), column)
+        for kind, column in columns.items()
+        for size in throughput.BATCH_SIZES
+    )
 
 
 def _distinct(numbers: tuple[Number, ...]) -> tuple[Number, ...]:
@@ -92,6 +113,12 @@ class PlatformOverBatch(Claim):
     def panels(self, frame: pd.DataFrame) -> Panels:
         return platform_panels(frame)
 
+    def device_tables(self, frame: pd.DataFrame) -> Sequence[DeviceTable]:
+        bars = _bars("fix_figure_8", {GPU: "CPU-GPU", FPGA: "FIXAR"})
+        joined = {bits: joined_rates(frame, bits) for bits in BACKENDS}
+        title = "HalfCheetah: environment step and gradient step"
+        return [rates_table(frame, title, "inferences_per_s", joined, device_steps.WHOLE, bars)]
+
 
 class AcceleratorAgainstGpu(Claim):
     """Compares inferences per second of the gradient step alone, and per watt, with a GPU's (FIX Fig. 10).
@@ -117,10 +144,7 @@ class AcceleratorAgainstGpu(Claim):
         ours = side_rates(frame, "learner_inferences_per_s", "gradient step alone on this processor")
         simulated = array_rates(frame)
         gpu = device_steps.on_gpu(frame, device_steps.ALONE, "gradient step alone")
-        array = {
-            bits: {size: number(row, name) for size, row in array_rows(frame)[name].items()}
-            for bits, name in BACKENDS.items()
-        }
+        array = _alone(frame)
         shared = all(rates.keys() & gpu.keys() for rates in array.values())
         if not shared:
             lacking = [] if simulated else [ACCELERATOR]
@@ -150,3 +174,10 @@ class AcceleratorAgainstGpu(Claim):
 
     def panels(self, frame: pd.DataFrame) -> Panels:
         return accelerator_panels(frame)
+
+    def device_tables(self, frame: pd.DataFrame) -> Sequence[DeviceTable]:
+        bars = _bars("fix_figure_10", {GPU: "GPU, throughput", FPGA: "accelerator, throughput"})
+        title = "HalfCheetah: gradient step alone"
+        return [
+            rates_table(frame, title, "learner_inferences_per_s", _alone(frame), device_steps.ALONE, bars)
+        ]

@@ -4,6 +4,7 @@ A step is one environment step with one gradient step; the platform is a host wi
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -16,6 +17,8 @@ from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Line, Panel, Panels
 from placerl.harness.papers.clocks import FIXAR, at_both_clocks
+from placerl.harness.papers.device_table import Cells, DeviceTable, Entry
+from placerl.harness.papers.device_times import CPU, FPGA, GPU
 from placerl.harness.papers.evidence import agrees, number, rows_of
 from placerl.harness.papers.fix import device_steps, figure_10_array, throughput
 from placerl.harness.papers.fix.figure_10_array import (
@@ -24,7 +27,7 @@ from placerl.harness.papers.fix.figure_10_array import (
     array_rows,
     in_both_modes,
 )
-from placerl.harness.papers.fix.training import DYNAMIC
+from placerl.harness.papers.fix.training import DYNAMIC, FLOAT
 from placerl.harness.papers.number import Number, from_cell, from_text, ratio, scaled
 
 ACCELERATOR = "the fixed-point accelerator on an FPGA"
@@ -219,6 +222,43 @@ def _side_lines(frame: pd.DataFrame, quantity: str, where: str) -> list[Line]:
 
 def _row(size: int) -> str:
     return f"HalfCheetah, B = {size}"
+
+
+def rates_table(
+    frame: pd.DataFrame,
+    title: str,
+    quantity: str,
+    on_fpga: Mapping[int, Mapping[int, Number]],
+    on_gpu: str,
+    bars: Cells,
+) -> DeviceTable:
+    """Return the table of samples per second over the batch size, HalfCheetah, of floats on CPU and GPU and of FIXAR.
+
+    Args:
+        quantity: quantity of the throughput experiment, which is timed on the CPU.
+        on_fpga: rates with the accelerator by the bits of its activations, and then by batch size.
+        on_gpu: quantity of the float steps on the GPU.
+        bars: the bars of the paper's figure.
+    """
+    on_cpu = _steps(frame, quantity).get(FLOAT, {})
+    gpu = device_steps.on_gpu(frame, on_gpu, "steps in floats")
+    fpga = {
+        size: [
+            Entry(rates[size], f"{bits}-bit activations") for bits, rates in on_fpga.items() if size in rates
+        ]
+        for size in throughput.BATCH_SIZES
+    }
+    ours = {
+        CPU: {size: [Entry(number(row, FLOAT), "floats, native")] for size, row in on_cpu.items()},
+        GPU: {size: [Entry(rate, "floats, torch")] for size, rate in gpu.items()},
+        FPGA: {size: some for size, some in fpga.items() if some},
+    }
+    missing = {
+        CPU: "`placerl reproduce --only FIX-F8`",
+        GPU: "`make gpu-claims` on a machine with a CUDA device",
+        FPGA: "`placerl reproduce --only FIX-F8`",
+    }
+    return DeviceTable(title, "inferences (IPS)", ours, missing, throughput.BATCH_SIZES, bars)
 
 
 PLATFORM_RATES = (

@@ -1,12 +1,16 @@
 """Compares the time of gradient steps on CPU, GPU and FPGA over the batch size (MAP VII-C, Fig. 11)."""
 
+from collections.abc import Mapping, Sequence
+
 import pandas as pd
 
-from placerl.harness.papers import device_times
+from placerl.harness.mapping.absent_platforms import printed_mappings
+from placerl.harness.papers import device_table, device_times
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Panels
 from placerl.harness.papers.clocks import at_both_clocks
 from placerl.harness.papers.device_order import ordered
+from placerl.harness.papers.device_table import DeviceTable
 from placerl.harness.papers.device_times import (
     FPGA,
     FPGA_AND_GPU,
@@ -33,6 +37,14 @@ class _OverBatches(Claim):
         published = [(name, number.value) for name, number in zip(words, self.published, strict=False)]
         return [panel(learner_times(frame, self.workload), f"{self.workload}: gradient step", published)]
 
+    def device_tables(self, frame: pd.DataFrame) -> Sequence[DeviceTable]:
+        rows, sizes = learner_times(frame, self.workload), list(printed_mappings(self.workload))
+        return [device_table.of_times(rows, self.workload, "gradient step", sizes, self.stated(sizes))]
+
+    def stated(self, sizes: Sequence[int]) -> Mapping[int, str]:
+        """Return the device that MAP states to be fastest at each of some batch sizes of which it says so."""
+        raise NotImplementedError
+
 
 class _CrossesOver(_OverBatches):
     """Checks that a gradient step is fastest on the FPGA at small batches, and on the GPU at large ones."""
@@ -49,6 +61,10 @@ class _CrossesOver(_OverBatches):
             needs = f"{self.workload}'s learner on every device at batch sizes below {small:g} and above {large:g}"
             return Finding(Outcome.NOT_RUN, ours, needs=needs)
         return ordered(by_kind, below | above)
+
+    def stated(self, sizes: Sequence[int]) -> Mapping[int, str]:
+        small, large = (number.value for number in self.published)
+        return {n: "FPGA" for n in sizes if n < small} | {n: "GPU" for n in sizes if n > large}
 
 
 class HopperCrossesOver(_CrossesOver):
@@ -84,3 +100,6 @@ class CartPoleIsFastestOnFpga(_OverBatches):
         if not shared_sizes(by_kind):
             return Finding(Outcome.NOT_RUN, ours, needs="one batch size on every device")
         return ordered(by_kind, dict.fromkeys(shared_sizes(by_kind), FPGA))
+
+    def stated(self, sizes: Sequence[int]) -> Mapping[int, str]:
+        return dict.fromkeys(sizes, "FPGA")

@@ -1,16 +1,19 @@
 """Compares prefix sum index and priority update on CPU, GPU and FPGA over the batch size (MAP VII-C, Fig. 12)."""
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 
 import pandas as pd
 
 from placerl.harness.core.provenance import weakest
-from placerl.harness.papers import device_times
+from placerl.harness.mapping.absent_platforms import printed_mappings
+from placerl.harness.papers import device_table, device_times
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Panels
 from placerl.harness.papers.clocks import REPLAY, at_both_clocks
 from placerl.harness.papers.device_order import exact
+from placerl.harness.papers.device_table import DeviceTable
 from placerl.harness.papers.device_times import (
     FPGA,
     FPGA_AND_GPU,
@@ -141,6 +144,26 @@ class SamplingCrossesOver(_OverBatches):
     def judge(self, frame: pd.DataFrame) -> Finding:
         keys = "MAP.prefix_sum_gpu_over_fpga_high", "MAP.prefix_sum_fpga_over_gpu_high"
         return _fpga_over_gpu(frame, "sum_tree.sample", *keys)
+
+    def device_tables(self, frame: pd.DataFrame) -> Sequence[DeviceTable]:
+        sizes, update = list(printed_mappings(WORKLOAD)), "sum_tree.update"
+        over_gpu, over_fpga = self.published
+        low, high = UpdateIsFasterOnFpga.published
+        stated = {
+            sizes[0]: f"FPGA, up to {over_gpu} as fast as the GPU",
+            sizes[-1]: f"GPU, up to {over_fpga} as fast as the FPGA",
+        }
+        always = dict.fromkeys(sizes, f"FPGA, {low} to {high} as fast as the GPU")
+        return [
+            device_table.of_times(
+                replay_times(frame, WORKLOAD, call),
+                WORKLOAD,
+                name,
+                sizes,
+                always if call == update else stated,
+            )
+            for call, name in CALLS.items()
+        ]
 
 
 class GpuTimesOverBatch(_OverBatches):

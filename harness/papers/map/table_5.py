@@ -17,9 +17,11 @@ from placerl.harness.mapping import absent_platforms
 from placerl.harness.papers import published
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import experiment_cells
+from placerl.harness.papers.device_table import DeviceTable
 from placerl.harness.papers.evidence import NEAR, near, number, rows_of
 from placerl.harness.papers.experiments import Experiment
 from placerl.harness.papers.number import Number, from_cell, from_text
+from placerl.harness.papers.tried_mappings import of_trainings
 from placerl.primitives.fpga.explore.map_replay import MOST_BANKS
 
 OPTIMAL = Experiment(
@@ -183,6 +185,21 @@ class OptimalMappings(_OfTable5):
                 " Over the batch size the learner moves between the same devices in the same order."
             )
         return Finding(Outcome.NO_VERDICT, ours, f"{explanation} {NOT_KNOWN} {_banks(cells)}{_fitted()}")
+
+    def device_tables(self, frame: pd.DataFrame) -> Sequence[DeviceTable]:
+        chosen = {
+            (row.workload, row.batch_size): row.parameters.ours
+            for row in rows_of(frame, OPTIMAL, "as_printed", backend=MODEL)
+        }
+        tables = []
+        for workload in absent_platforms.MAP_WORKLOADS:
+            printed = absent_platforms.printed_mappings(workload)
+            stated = {
+                size: f"{mapping} (Algorithm 3 on modelled times: {chosen.get((workload, size), 'not run')})"
+                for size, mapping in printed.items()
+            }
+            tables.append(of_trainings(frame, workload, "learner", list(printed), stated))
+        return tables
 
 
 class OptimalMappingsGain(_OfTable5):

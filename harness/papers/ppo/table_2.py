@@ -23,9 +23,10 @@ from placerl.harness.measure import statistics
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.clocks import PRODUCTS, at_both_clocks
 from placerl.harness.papers.comparisons import gains
+from placerl.harness.papers.device_table import DeviceTable
 from placerl.harness.papers.evidence import rows_of
 from placerl.harness.papers.number import Number, checked_baseline, from_cell, from_text, ratio
-from placerl.harness.papers.ppo import table_2_iterations, virtual_iterations
+from placerl.harness.papers.ppo import table_2_devices, table_2_iterations, virtual_iterations
 from placerl.harness.papers.ppo.judged_iterations import (
     Gains,
     Joined,
@@ -315,6 +316,9 @@ class PlatformsCompared(OfRobots):
             return Finding(Outcome.NOT_RUN, (*ours, *stand_ins), explanation, needs=NEEDS_CUDA)
         outcome = outcome_of_bounds([upper_end(gain) < 1 for gain in over_gpu], lower)
         return Finding(outcome, (*ours, *over_gpu, *stand_ins), explanation)
+
+    def device_tables(self, frame: pd.DataFrame) -> Sequence[DeviceTable]:
+        return [table for benchmark in MUJOCO for table in table_2_devices.tables(frame, benchmark)]
 
 
 class GainsOverCpu(OfRobots):

@@ -3,6 +3,8 @@
 A device assignment names the device of the learner and that of replay management.
 """
 
+from collections.abc import Sequence
+
 import pandas as pd
 
 from placerl.harness.core.provenance import Provenance
@@ -10,11 +12,12 @@ from placerl.harness.mapping.assignments import Assignment
 from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.charts import Panel, Panels
+from placerl.harness.papers.device_table import DeviceTable
 from placerl.harness.papers.evidence import mapping_of, number
 from placerl.harness.papers.number import Number, from_text, ratio
 from placerl.harness.papers.prl.benchmarks import LARGE, SMALL, WORKLOADS
 from placerl.harness.papers.slow_links import at_both_latencies
-from placerl.harness.papers.tried_mappings import tried_mappings
+from placerl.harness.papers.tried_mappings import of_trainings, tried_mappings
 from placerl.primitives.fpga.devices import catalogue
 
 NEEDS_MAPPINGS = "every mapping run at a small and a large batch size (`placerl validate`)"
@@ -148,4 +151,15 @@ class BatchDecidesWhichDeviceMatters(Claim):
                 ],
             )
             for workload, by_choice in by_workload.items()
+        ]
+
+    def device_tables(self, frame: pd.DataFrame) -> Sequence[DeviceTable]:
+        stated = {
+            SMALL: "the device of replay management decides",
+            LARGE: "the device of the learner decides",
+        }
+        return [
+            of_trainings(frame, workload, part, (SMALL, LARGE), stated)
+            for workload in WORKLOADS
+            for part in ("learner", "replay")
         ]

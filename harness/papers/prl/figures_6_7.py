@@ -1,12 +1,16 @@
 """Draws the times of primitives on CPU, GPU and FPGA over the batch size (PRL 6.2, Fig. 6 and 7)."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 
-from placerl.harness.papers import device_times
+from placerl.harness.mapping import pearl24_authors
+from placerl.harness.papers import device_table, device_times
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Panels
 from placerl.harness.papers.clocks import at_both_clocks
 from placerl.harness.papers.device_order import exact, first_at, outcome_of, who_is_first
+from placerl.harness.papers.device_table import Cells, DeviceTable
 from placerl.harness.papers.device_times import (
     CPU,
     FPGA,
@@ -20,12 +24,24 @@ from placerl.harness.papers.device_times import (
     shared_sizes,
     times,
 )
-from placerl.harness.papers.number import Number, ratio
-from placerl.harness.papers.prl.benchmarks import missing_sizes
+from placerl.harness.papers.number import Number, from_cell, ratio, scaled
+from placerl.harness.papers.prl.benchmarks import LARGE, SMALL, missing_sizes
 
 WORKLOAD = "cartpole-dqn"
 CALLS = {"sum_tree.sample": "sampling", "sum_tree.update": "priority update"}
 """Names of the replay operations, as readers see them."""
+AUTHORS_DEVICES = {CPU: ("CPU",), GPU: ("GPU1", "GPU2"), FPGA: ("FPGA",)}
+"""The devices of the profile that PRL's authors committed (`results/papers/prl_authors_times.csv`), by kind."""
+
+
+def _authors_times(primitive: str) -> Cells:
+    """Return the times of a primitive that PRL's authors committed for their composer, at its batch size."""
+    size, words = pearl24_authors.BATCH_SIZE, "the authors' profile"
+    return device_table.cells(
+        (kind, size, scaled(from_cell("prl_authors_times", row, primitive), 1e-3, "s"), words)
+        for kind, rows in AUTHORS_DEVICES.items()
+        for row in rows
+    )
 
 
 class ReplayScalesOnDevices(Claim):
@@ -83,6 +99,14 @@ class ReplayScalesOnDevices(Claim):
     def panels(self, frame: pd.DataFrame) -> Panels:
         return [panel(times(frame, WORKLOAD, call), f"{WORKLOAD}: {name}") for call, name in CALLS.items()]
 
+    def device_tables(self, frame: pd.DataFrame) -> Sequence[DeviceTable]:
+        return [
+            device_table.of_times(
+                times(frame, WORKLOAD, call), WORKLOAD, name, (SMALL, LARGE), published=_authors_times(call)
+            )
+            for call, name in CALLS.items()
+        ]
+
 
 class LearnerIsFastestOnDevices(Claim):
     """Checks PRL Fig. 7: a gradient step is faster on the GPU than on the CPU, and on the FPGA if it is small.
@@ -124,3 +148,9 @@ class LearnerIsFastestOnDevices(Claim):
     def panels(self, frame: pd.DataFrame) -> Panels:
         rows = learner_times(frame, WORKLOAD)
         return [panel(rows, f"{WORKLOAD}: gradient step")]
+
+    def device_tables(self, frame: pd.DataFrame) -> Sequence[DeviceTable]:
+        stated = {SMALL: "FPGA", LARGE: "GPU before CPU"}
+        rows = learner_times(frame, WORKLOAD)
+        theirs = _authors_times("learner.step")
+        return [device_table.of_times(rows, WORKLOAD, "gradient step", (SMALL, LARGE), stated, theirs)]

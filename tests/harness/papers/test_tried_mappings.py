@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from placerl.harness.core.row import Row
-from placerl.harness.papers.tried_mappings import tried_mappings
+from placerl.harness.papers.tried_mappings import of_trainings, tried_mappings
 from tests.harness.old_form import details_of, replace
 from tests.harness.papers.rows import frame_of, mapped
 
@@ -34,3 +34,22 @@ def test_a_mapping_that_its_race_dropped_counts_only_where_no_other_is_left(tmp_
         "cuda-cuda": 30.0,
         "cuda-cpu": 70.0,
     }
+
+
+def test_a_table_has_the_fastest_training_with_a_part_on_each_device(tmp_path: Path) -> None:
+    rows = [
+        mapped("native-native-cpu", 90.0, 32),
+        mapped("torch:cuda-native-cpu", 70.0, 32),
+        mapped("native-cuda-cpu", 95.0, 32),
+        replace(mapped("torch:cuda-cuda-cpu", 500.0, 32), workload="hopper-ddpg"),
+    ]
+    frame = frame_of(tmp_path, *rows)
+    expected = {
+        "learner": {"cpu": ("native-cuda-cpu", 95.0), "cuda": ("torch:cuda-native-cpu", 70.0)},
+        "replay": {"cpu": ("native-native-cpu", 90.0), "cuda": ("native-cuda-cpu", 95.0)},
+    }
+    for part, fastest in expected.items():
+        table = of_trainings(frame, "cartpole-dqn", part, (32, 512), {})
+        found = {kind: by_size[32] for kind, by_size in table.ours.items()}
+        assert {kind: (one.how, one.number.value) for kind, (one,) in found.items()} == fastest
+        assert table.lacking() == {"cpu": [512], "cuda": [512], "fpga": [32, 512]}

@@ -12,7 +12,7 @@ from placerl.harness.papers.fix.throughput import BATCH_SIZES
 from tests.harness.old_form import replace
 from tests.harness.papers.fix.test_figure_10_array import array, both, verdict
 from tests.harness.papers.fix.test_platform import host
-from tests.harness.papers.rows import measurement
+from tests.harness.papers.rows import claim_of, frame_of, measurement
 
 
 def rates(
@@ -115,3 +115,16 @@ def test_noisy_rates_are_compared_as_far_as_their_intervals_go(tmp_path: Path) -
 def test_steps_on_another_device_are_not_a_gpu_s(tmp_path: Path) -> None:
     elsewhere = rates("inferences_per_s", "cpu", 5e3, "FIX-F8-device")
     assert verdict("FIX-F8", tmp_path, *on_cpu(), *elsewhere).finding.outcome is Outcome.NOT_RUN
+
+
+def test_the_columns_have_floats_on_cpu_and_gpu_and_both_widths_on_the_fpga(tmp_path: Path) -> None:
+    floats = [replace(row, backend="float 32") for row in rates("inferences_per_s", rate=7.0)]
+    frame = frame_of(tmp_path, *on_cpu(), *floats, *gpu("inferences_per_s", 9.0))
+    (table,) = claim_of("FIX-F8").device_tables(frame)
+    assert [one.number.value for one in table.at("cpu", 64)] == [7.0]
+    assert [one.number.value for one in table.at("cuda", 64)] == [9.0]
+    assert [one.how for one in table.at("fpga", 64)] == ["32-bit activations", "16-bit activations"]
+    assert [one.number.value for one in table.published["fpga"][64]] == [13_210]
+    (alone,) = claim_of("FIX-F10").device_tables(frame)
+    assert [one.number.value for one in alone.at("fpga", 64)] == [5e4, 5e4]
+    assert alone.at("cuda", 64) == ()

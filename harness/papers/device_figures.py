@@ -1,0 +1,124 @@
+"""Joins the tables of CPU, GPU and FPGA (`device_table`) of several machines, figure by figure.
+
+No machine here has a CPU, a GPU and an FPGA that were all measured at every size. Next to each other the numbers of
+several machines, each with the name of its machine, show what the papers' figures show. Verdicts need more: they
+compare what one machine measured (`harness.papers.machines`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from placerl.harness.papers import discovery
+from placerl.harness.papers.base import Claim
+from placerl.harness.papers.device_table import DeviceTable, Entry
+from placerl.harness.papers.machines import JointVerdict, of_no_machine
+from placerl.harness.papers.number import Number
+
+Tables = Mapping[str, Sequence[DeviceTable]]
+"""The tables of one machine by the key of the claim that has them."""
+
+
+@dataclass(frozen=True)
+class DeviceFigure:
+    """The tables of one figure or table of a paper.
+
+    Attributes:
+        claims: the verdicts on what the paper says of the figure, over all machines.
+        tables: its tables, with the numbers of all machines.
+    """
+
+    claims: tuple[JointVerdict, ...]
+    tables: tuple[DeviceTable, ...]
+
+    @property
+    def key(self) -> str:
+        """Return the key of the figure's first claim, such as "MAP-F11"."""
+        return self.claims[0].claim.key
+
+    @property
+    def place(self) -> str:
+        """Return the paper's key and the place of the figure, such as "MAP VII-C, Fig. 12"."""
+        claim = self.claims[0].claim
+        return f"{claim.paper} {claim.place}"
+
+
+def by_figure() -> list[list[Claim]]:
+    """Return the claims on each figure about devices, paper by paper; one or more of a figure's have tables."""
+    places: dict[tuple[str, str], list[Claim]] = {}
+    for claim in discovery.claims():
+        places.setdefault((claim.paper, claim.place), []).append(claim)
+    return [some for some in places.values() if any(map(_has_tables, some))]
+
+
+def _has_tables(claim: Claim) -> bool:
+    return type(claim).device_tables is not Claim.device_tables
+
+
+def tables_of(machine: str, frame: pd.DataFrame) -> Tables:
+    """Return the tables of one machine, whose numbers name the machine if they depend on it.
+
+    Args:
+        machine: fingerprint of the machine.
+        frame: the measurements that are judged on it (`machines.by_machine`).
+    """
+    claims = [claim for some in by_figure() for claim in some if _has_tables(claim)]
+    return {
+        claim.key: [_of_machine(table, machine, frame) for table in claim.device_tables(frame)]
+        for claim in claims
+    }
+
+
+def figures(machines: Sequence[Tables], verdicts: Iterable[JointVerdict]) -> list[DeviceFigure]:
+    """Return the figures about devices, paper by paper.
+
+    Args:
+        machines: the tables of each machine (`tables_of`).
+        verdicts: the verdicts over all machines, at least those on the claims on these figures.
+    """
+    judged = {one.claim.key: one for one in verdicts}
+    return [
+        DeviceFigure(
+            tuple(judged[claim.key] for claim in some),
+            tuple(
+                _joined(tables)
+                for claim in some
+                if _has_tables(claim)
+                for tables in zip(*(machine[claim.key] for machine in machines), strict=True)
+            ),
+        )
+        for some in by_figure()
+    ]
+
+
+def _of_machine(table: DeviceTable, machine: str, frame: pd.DataFrame) -> DeviceTable:
+    def named(entry: Entry) -> Entry:
+        return replace(entry, machine=machine) if _depends(entry.number, frame) else entry
+
+    ours = {
+        kind: {size: [named(entry) for entry in some] for size, some in by_size.items()}
+        for kind, by_size in table.ours.items()
+    }
+    return replace(table, ours=ours)
+
+
+def _depends(number: Number, frame: pd.DataFrame) -> bool:
+    rows = frame.loc[list(number.rows), ["suite", "experiment"]]
+    return not all(map(of_no_machine, rows.itertuples()))
+
+
+def _joined(tables: Sequence[DeviceTable]) -> DeviceTable:
+    """Return one table with the numbers of several; what depends on no machine is in each, and counts once."""
+    ours: dict[str, dict[int, list[Entry]]] = {}
+    seen = set()
+    for table in tables:
+        for kind, by_size in table.ours.items():
+            for size, some in by_size.items():
+                for entry in some:
+                    same = kind, size, entry.how, entry.number.value
+                    if same not in seen:
+                        seen.add(same)
+                        ours.setdefault(kind, {}).setdefault(size, []).append(entry)
+    stated = {size: text for table in reversed(tables) for size, text in table.stated.items()}
+    return replace(tables[0], ours=ours, stated=stated)

@@ -1,0 +1,78 @@
+"""Writes the page of figures about CPU, GPU and FPGA in `docs/results`, with a picture of each."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from placerl.harness.papers.device_figures import DeviceFigure
+from placerl.harness.papers.device_table import COLUMNS, DeviceTable
+from placerl.harness.report.devices import Devices
+from placerl.harness.report.markdown_text import escaped
+from placerl.harness.report.text_tables import number_text
+
+PICTURES = Path("docs", "pictures")
+
+
+def picture_of(key: str) -> Path:
+    """Return the path of the picture of a figure with a key, relative to the root of the repository."""
+    return PICTURES / f"devices-{key.lower()}.svg"
+
+
+def page(devices: Devices, drawn: set[str]) -> str:
+    """Return the page in Markdown.
+
+    Args:
+        drawn: keys of the figures that have a picture.
+    """
+    lines = [
+        "# CPU, GPU and FPGA next to each other",
+        "",
+        "The papers' tables and figures about devices, each with a column for the CPU, the GPU and the FPGA: what the "
+        "paper publishes, what was measured here on the machines of [all evidence](verdicts.md), and what follows. A "
+        "letter names the machine of a number; the FPGA is simulated, cycle by cycle, at the stated clock, which is an "
+        "assumption. Times of different machines next to each other show orders of magnitude; a verdict compares what "
+        "one machine measured. `placerl report` shows the same with the numbers of your own machine.",
+        "",
+    ]
+    for figure in devices.figures:
+        lines += _figure(devices, figure, picture=figure.key in drawn)
+    return "\n".join(lines)
+
+
+def _figure(devices: Devices, figure: DeviceFigure, *, picture: bool) -> Iterator[str]:
+    yield from (f"## {figure.place}", "")
+    for one in figure.claims:
+        yield f"- {one.claim.key}: {escaped(one.claim.statement)}: **{one.outcome}**"
+    yield ""
+    if picture:
+        yield from (
+            f"![{figure.place}: the best of each device](../pictures/{picture_of(figure.key).name})",
+            "",
+        )
+    for table in figure.tables:
+        yield from _table(devices, table)
+
+
+def _table(devices: Devices, table: DeviceTable) -> Iterator[str]:
+    columns = [table.along, *COLUMNS.values(), "best here", "the paper says"]
+    yield from (f"### {table.title}", "", f"{table.quantity}.", "")
+    yield from (f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}")
+    for size in table.rows:
+        cells = [_cell(devices, table, kind, size) for kind in COLUMNS]
+        said = [escaped(table.said(size)), escaped(table.stated.get(size, ""))]
+        yield f"| {size:,} | {' | '.join(cells + said)} |"
+    yield ""
+    for kind, sizes in table.lacking().items():
+        listed = ", ".join(f"{size:,}" for size in sizes)
+        yield f"- {COLUMNS[kind]} not run at {listed}: {table.missing[kind]}"
+    yield ""
+
+
+def _cell(devices: Devices, table: DeviceTable, kind: str, size: int) -> str:
+    shown = [(entry.number, entry.how) for entry in table.published.get(kind, {}).get(size, ())]
+    for entry in table.at(kind, size):
+        where = devices.machine(entry, kind)
+        shown += [(entry.number, f"{entry.how}; {where}" if where else entry.how)]
+    lines = [escaped(f"{number_text(value)}: {how}") for value, how in shown]
+    if not table.at(kind, size):
+        lines.append("not run")
+    return "<br>".join(lines)

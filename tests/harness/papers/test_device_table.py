@@ -1,0 +1,101 @@
+"""The three columns of a table: what stands in a cell, which device is best, and what is missing."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers import device_figures, device_table, device_times
+from placerl.harness.papers.base import Claim
+from placerl.harness.papers.device_table import COLUMNS, DeviceTable, Entry
+from placerl.harness.papers.number import Number
+from placerl.harness.profile import simulated
+from tests.harness.papers.device_rows import SIZES, on, steps
+from tests.harness.papers.rows import frame_of, profiled
+
+WITH_TABLES = [
+    claim
+    for some in device_figures.by_figure()
+    for claim in some
+    if type(claim).device_tables is not Claim.device_tables
+]
+
+
+def entry(value: float, unit: str = "s", spread: float | None = 0.1, machine: str = "a") -> Entry:
+    low, high = (None, None) if spread is None else (value * (1 - spread), value * (1 + spread))
+    return Entry(Number("n", value, unit, Provenance.MEASURED, "", low, high), machine=machine)
+
+
+def table(**ours: Entry) -> DeviceTable:
+    return DeviceTable("t", "time (s)", {kind: {8: [one]} for kind, one in ours.items()}, {}, [8])
+
+
+def test_a_cell_has_the_fastest_backend_with_its_design_and_clock(tmp_path: Path) -> None:
+    counted = {"cycles": 570, "clock_mhz": 285.0}
+    pipeline = on("fpga", simulated.PIPELINE, 32, 2e-6)
+    rows = [*steps(fpga_s=1e-5), profiled("learner.step", 1e-9, 32, backend="slower", device="cpu"), pipeline]
+    frame = frame_of(tmp_path, *rows)
+    frame.loc[frame["primitive"] == simulated.PIPELINE, list(counted)] = list(counted.values())
+    drawn = device_table.of_times(
+        device_times.learner_times(frame, "hopper-ddpg"), "hopper-ddpg", "step", (7, 32), {32: "FPGA"}
+    )
+    assert drawn.rows == [7, *SIZES], "the paper's sizes and the measured ones"
+    cells = {kind: [(one.number.value, one.how) for one in drawn.at(kind, 32)] for kind in COLUMNS}
+    assert cells == {
+        "cpu": [(1e-9, "slower")],
+        "cuda": [(1e-4, "torch")],
+        "fpga": [(2e-6, "pipeline: 570 cycles at 285 MHz")],
+    }
+    assert drawn.lacking() == {kind: [7] for kind in COLUMNS}
+    assert "hopper-ddpg --batch-size B" in drawn.missing["cpu"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "said"), [("s", "CPU, 4 times as fast as the GPU"), ("IPS", "GPU, 4 times as fast as the CPU")]
+)
+def test_the_best_device_has_the_shortest_time_or_the_highest_rate(unit: str, said: str) -> None:
+    assert table(cpu=entry(1.0, unit), cuda=entry(4.0, unit), fpga=entry(2.0, "s")).best(8).keys() == set(
+        COLUMNS
+    )
+    assert table(cpu=entry(1.0, unit), cuda=entry(4.0, unit)).said(8) == said
+
+
+def test_devices_are_told_apart_by_their_intervals() -> None:
+    overlap = "CPU or GPU: their intervals overlap, or one has none"
+    assert table(cpu=entry(1.0), cuda=entry(1.1)).said(8) == overlap
+    assert table(cpu=entry(1.0), cuda=entry(9.0, spread=None)).said(8) == overlap, "timed in too few rounds"
+    exact = entry(9.0, spread=None, machine="")
+    assert table(cpu=entry(1.0), fpga=exact).said(8) == "CPU, 9 times as fast as the FPGA"
+    assert table(cpu=entry(1.0)).said(8) == ""
+
+
+def test_a_chart_needs_two_devices_and_a_line(tmp_path: Path) -> None:
+    def panel(*rows: object) -> object:
+        times = device_times.learner_times(frame_of(tmp_path / str(len(rows)), *rows), "hopper-ddpg")
+        return device_table.of_times(times, "hopper-ddpg", "step", SIZES).panel()
+
+    assert panel(*steps()) is not None
+    assert panel(*(row for row in steps() if row.device == "cpu")) is None
+    assert panel(*(row for row in steps() if row.batch_size == 32)) is None
+
+
+@pytest.mark.parametrize("claim", WITH_TABLES, ids=lambda claim: claim.key)
+def test_the_tables_of_a_claim_without_measurements_say_what_would_fill_them(
+    claim: Claim, empty: pd.DataFrame
+) -> None:
+    tables = claim.device_tables(empty)
+    assert len({one.title for one in tables}) == len(tables) > 0
+    for one in tables:
+        assert one.lacking() == dict.fromkeys(COLUMNS, one.rows)
+        assert all("`" in one.missing[kind] for kind in COLUMNS), "a command"
+        units = {
+            e.number.unit for by_size in one.published.values() for some in by_size.values() for e in some
+        }
+        assert units <= {"s" if one.quantity.endswith("(s)") else "IPS"}
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    frame = frame_of(tmp_path_factory.mktemp("store"), profiled("nothing", 1.0))
+    return frame.iloc[:0]
