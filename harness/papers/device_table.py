@@ -5,7 +5,7 @@ A claim states in its figure's file what the table of one machine holds (`Claim.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,7 +53,7 @@ class DeviceTable:
         title: operation, such as "hopper-ddpg: gradient step".
         quantity: label of the numbers, with their unit, such as "time per call (s)".
         ours: this project's numbers.
-        missing: by kind of device, what measures a number that is missing, as text.
+        missing: by kind of device, what measures a missing number, at a size that "{size}" stands for.
         sizes: sizes that the paper's figure has, or that its statements name; others that were measured are added.
         published: the paper's numbers.
         stated: by size, what the paper's text says is best there; it may be empty.
@@ -97,10 +97,13 @@ class DeviceTable:
         times = _cost(second) / _cost(first)
         return f"{COLUMNS[kind]}, {format_value(times, 2)} times as fast as the {COLUMNS[other]}"
 
-    def lacking(self) -> dict[str, list[int]]:
-        """Return the sizes without a number of this project, by kind of device."""
-        sizes = {kind: [size for size in self.rows if not self.at(kind, size)] for kind in COLUMNS}
-        return {kind: some for kind, some in sizes.items() if some}
+    def gaps(self) -> Iterator[str]:
+        """Yield a sentence for each kind of device without a number of this project at some sizes: what measures it."""
+        for kind, name in COLUMNS.items():
+            if sizes := [size for size in self.rows if not self.at(kind, size)]:
+                listed = ", ".join(f"{size:,}" for size in sizes)
+                others = ", the others alike" if len(sizes) > 1 and "{size}" in self.missing[kind] else ""
+                yield f"{name} not run at {listed}: {self.missing[kind].format(size=sizes[0])}{others}."
 
     def panel(self) -> Panel | None:
         """Return the axes of a chart of the best numbers, one line a kind of device, and of the published ones.
@@ -154,11 +157,11 @@ def of_times(
         for kind, by_size in fastest_rows(rows).items()
         if kind in COLUMNS
     }
-    profile = f"`placerl profile {workload} --batch-size B`"
+    profile = f"`placerl profile {workload} --batch-size {{size}}`"
     missing = {
         CPU: profile,
         GPU: f"{profile} on a machine with a CUDA device, or `make gpu-claims` there",
-        FPGA: f"`placerl profile {workload} --batch-size B --device fpga:u200`",
+        FPGA: f"`placerl profile {workload} --batch-size {{size}} --device fpga:u200`",
     }
     title, quantity = f"{workload}: {operation}", "time per call (s)"
     return DeviceTable(title, quantity, ours, missing, sizes, published or {}, stated or {})

@@ -89,7 +89,7 @@ def of_trainings(
             other = ours.setdefault(kind, {}).setdefault(size, [entry])[0]
             if entry.number.value > other.number.value:
                 ours[kind][size] = [entry]
-    validate = f"`placerl validate --only {workload}/B --tier standard`"
+    validate = f"`placerl validate --only {workload}/{{size}} --tier standard`"
     missing = dict.fromkeys(COLUMNS, validate) | {GPU: f"{validate} on a machine with a CUDA device"}
     where = {"learner": "the learner", "replay": "replay management"}[part]
     title = f"{workload}: training with {where} on the device"

@@ -61,9 +61,7 @@ def _table(devices: Devices, table: DeviceTable) -> Iterator[str]:
         said = [escaped(table.said(size)), escaped(table.stated.get(size, ""))]
         yield f"| {size:,} | {' | '.join(cells + said)} |"
     yield ""
-    for kind, sizes in table.lacking().items():
-        listed = ", ".join(f"{size:,}" for size in sizes)
-        yield f"- {COLUMNS[kind]} not run at {listed}: {table.missing[kind]}"
+    yield from (f"- {gap}" for gap in table.gaps())
     yield ""
 
 

@@ -47,8 +47,9 @@ def test_a_cell_has_the_fastest_backend_with_its_design_and_clock(tmp_path: Path
         "cuda": [(1e-4, "torch")],
         "fpga": [(2e-6, "pipeline: 570 cycles at 285 MHz")],
     }
-    assert drawn.lacking() == {kind: [7] for kind in COLUMNS}
-    assert "hopper-ddpg --batch-size B" in drawn.missing["cpu"]
+    cpu, *_, fpga = drawn.gaps()
+    assert cpu == "CPU not run at 7: `placerl profile hopper-ddpg --batch-size 7`."
+    assert fpga == "FPGA not run at 7: `placerl profile hopper-ddpg --batch-size 7 --device fpga:u200`."
 
 
 @pytest.mark.parametrize(
@@ -87,8 +88,10 @@ def test_the_tables_of_a_claim_without_measurements_say_what_would_fill_them(
     tables = claim.device_tables(empty)
     assert len({one.title for one in tables}) == len(tables) > 0
     for one in tables:
-        assert one.lacking() == dict.fromkeys(COLUMNS, one.rows)
-        assert all("`" in one.missing[kind] for kind in COLUMNS), "a command"
+        listed = ", ".join(f"{size:,}" for size in one.rows)
+        assert [gap.partition(": `")[0] for gap in one.gaps()] == [
+            f"{name} not run at {listed}" for name in COLUMNS.values()
+        ]
         units = {
             e.number.unit for by_size in one.published.values() for some in by_size.values() for e in some
         }

@@ -50,7 +50,7 @@ def test_a_report_shows_the_numbers_of_machines_that_are_not_here(
     page = pages.render(content, "devices")
     assert "A</b> Small &lt;b&gt;CPU&lt;/b&gt;, accelerators: none <b>(this machine)</b>" in page
     assert "torch; B Some GPU" in page
-    assert "FPGA not run at 64, 256, 512, 2048, 4096, 16384: <code>placerl profile hopper-ddpg" in page
+    assert "FPGA not run at 64, 256, 512, 2,048, 4,096, 16,384: <code>placerl profile hopper-ddpg" in page
     assert page.count("<section") == len(by_figure()) + 1
 
 
