@@ -11,6 +11,7 @@
 | `baseline_versions` | a compared system, with its versions and settings |
 | `throughput` | gradient steps per second of a mapping, or of a compared baseline |
 | `portability` | PRL's harmonic mean of experiences per second, of a system over device assignments or over machines |
+| `devices` | a number of CPU, GPU or FPGA in a paper's figure, of the paper or of a machine, or a cell without one |
 | `roofs`, `roofline` | a device's upper limit, and a primitive's rate |
 | `learning` | what a system learnt of a workload over seeds, at the end and at its best |
 | `curves`, `curve_summaries` | an episode, and a learning curve |
@@ -28,6 +29,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +38,10 @@ import pandas as pd
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.row import HowTimed
 from placerl.harness.papers import Verdict, claims
+from placerl.harness.papers.device_table import COLUMNS
 from placerl.harness.papers.notes import notes
 from placerl.harness.papers.number import Number
-from placerl.harness.report import reference, text_tables
+from placerl.harness.report import devices, machine_facts, reference, text_tables
 from placerl.harness.report.content import Content
 from placerl.harness.report.files import EXPORTED, write_atomically
 from placerl.harness.report.hardware_agent import hardware_agent, time_to_learn
@@ -49,6 +52,9 @@ from placerl.harness.report.rows.primitives import DeviceRoof, PrimitiveTime, Ro
 from placerl.harness.report.rows.runs import Change, Fact, Gap, NoisyRows
 from placerl.harness.report.rows.trainings import Portability, Throughput, TrainingCurve, TrainingResult
 from placerl.harness.store.store import RunRecord
+
+DEVICES = "devices"
+"""Name of the table of figures about CPU, GPU and FPGA, which no content of a report holds."""
 
 
 def number_columns(name: str, number: Number | None) -> dict[str, Any]:
@@ -190,10 +196,43 @@ def _as_json(cell: Any) -> str | None:
     return None if cell is None else json.dumps(cell.to_json() if isinstance(cell, HowTimed) else cell)
 
 
+def _devices(content: Content) -> pd.DataFrame:
+    """Return the figures about CPU, GPU and FPGA: a row for each number of a cell, and for a cell without ours."""
+    shown = devices.of_content(content)
+    rows: list[dict[str, Any]] = []
+    for figure, table in ((one, table) for one in shown.figures for table in one.tables):
+        gaps = {gap.partition(" ")[0]: gap for gap in table.gaps()}
+        for size, (kind, name) in product(table.rows, COLUMNS.items()):
+            cell = {
+                "figure": figure.place,
+                "table": table.title,
+                "quantity": table.quantity,
+                "along": table.along,
+                "size": size,
+                "device": name,
+                "best_here": table.said(size),
+                "paper_says": table.stated.get(size, ""),
+            }
+            published, ours = table.published.get(kind, {}).get(size, ()), table.at(kind, size)
+            for side, entry in (*(("published", one) for one in published), *(("ours", one) for one in ours)):
+                machine = shown.machines.get(entry.machine)
+                rows.append(
+                    cell
+                    | {"side": side, "how": entry.how}
+                    | number_columns("value", dataclasses.replace(entry.number, rows=()))
+                    | {"machine": machine_facts.in_a_line(machine) if machine else "", "needs": ""}
+                )
+            if not ours:
+                rows.append(
+                    cell | {"side": "ours", "how": ""} | number_columns("value", None) | {"needs": gaps[name]}
+                )
+    return pd.DataFrame(rows)
+
+
 def tables(content: Content) -> dict[str, pd.DataFrame]:
     """Return the tables of a report by the name of their file, such as "predictions".
 
-    The table of all stored measurements is not included.
+    The tables of all stored measurements and of figures about devices are not included.
     """
     runs = _frame(RunRecord, content.runs)
     runs["machine"] = runs["machine"].map(json.dumps)
@@ -258,14 +297,17 @@ def write(
     for place, content in enumerate(contents):
         target = folder / "platforms" / content.slug if place else folder
         every = {} if place else {"measurements": measurements(content.everything)}
-        folders.append((target, content, every | tables(content)))
+        every |= tables(content)
+        if not only or DEVICES in only:  # it takes the committed runs, too
+            every[DEVICES] = _devices(content)
+        folders.append((target, content, every))
     files = [
         file
         for name in formats
         for target, content, every in folders
         for file in FORMATS[name](content, every, target)
     ]
-    known = sorted({path.stem for path, _ in files})
+    known = sorted({DEVICES, *(path.stem for path, _ in files)})
     for name in only:
         if name not in known:
             raise UserError("command line", "--table", repr(name), ", ".join(known), name=name)
