@@ -379,9 +379,9 @@ class ConcurrentReplay {
     // Algorithm 3, PRIORITYUPDATE; the tree lock is held.
     void set(const int64_t *rows, const double *priorities, int64_t count) {
         std::unique_lock leaf_lock(leaf_mutex_);
-        const int64_t touched = tree_.set_leaves(rows, priorities, count);
+        tree_.update(rows, priorities, count, sum_tree::Step::leaves);
         leaf_lock.unlock();
-        tree_.sum_up(touched);
+        tree_.update(rows, priorities, count, sum_tree::Step::sums);
     }
 
     void raise_max_priority(double priority) {

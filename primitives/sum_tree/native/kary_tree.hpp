@@ -73,28 +73,21 @@ class KaryTree {
             kernels_->sample(view_, own, stratified, indices + first, size, first, count);
         });
     }
-    template <typename Priority>
-    void update(const int64_t *indices, const Priority *priorities, int64_t count) {
-        sum_up(set_leaves(indices, priorities, count));
-    }
-
-    // `update` in two steps, of which only the first writes
-    // priorities; the second takes what the first returns.
-    int64_t set_leaves(const int64_t *indices, const double *priorities, int64_t count) {
+    // Steps::leaves, then Steps::sums with the same indices, do what one call with both does.
+    void update(const int64_t *indices, const double *priorities, int64_t count, Step step = Step::both) {
         reserve(count);
-        return kernels_->set_leaves(view_, indices, priorities, count);
+        kernels_->update(view_, indices, priorities, count, step);
     }
-    int64_t set_leaves(const int64_t *indices, const float *priorities, int64_t count) {
+    void update(const int64_t *indices, const float *priorities, int64_t count, Step step = Step::both) {
         reserve(count);
-        return kernels_->set_leaves_single(view_, indices, priorities, count);
+        kernels_->update_single(view_, indices, priorities, count, step);
     }
-    void sum_up(int64_t touched) { kernels_->sum_up(view_, touched); }
 
   private:
     void reserve(int64_t count) {
-        const size_t needed = size_t(std::min(count, view_.level[view_.levels - 1].nodes)) + 1;
-        if (touched_.size() < needed)
-            touched_.resize(needed);
+        const int64_t needed = std::min(count, view_.level[view_.levels - 1].nodes) + update_part;
+        if (int64_t(touched_.size()) < needed)
+            touched_.resize(size_t(needed));
         view_.touched = touched_.data();
     }
 
@@ -103,7 +96,7 @@ class KaryTree {
     // One block for everything, the upper levels first: what every descent reads lies together.
     void place(const std::vector<int64_t> &nodes, const Layout &layout) {
         const size_t offset = layout.aligned ? 0 : sizeof(Real);
-        std::vector<size_t> value_at, before_at, dirty_at;
+        std::vector<size_t> value_at, before_at;
         const auto take = [this](size_t bytes) {
             const size_t at = bytes_;
             bytes_ += padded(bytes);
@@ -114,14 +107,13 @@ class KaryTree {
             const bool kept = int64_t(values) <= layout.running_sums_max;
             value_at.push_back(take(values * sizeof(Real) + offset) + offset);
             before_at.push_back(kept ? take(values * sizeof(Real) + offset) + offset : 0);
-            dirty_at.push_back(take(size_t(count)));
         }
         block_ = zeroed_block(bytes_, line_bytes);
         for (size_t depth = 0; depth < nodes.size(); ++depth)
             view_.level[depth] = {reinterpret_cast<Real *>(block_.get() + value_at[depth]),
                                   before_at[depth] ? reinterpret_cast<Real *>(block_.get() + before_at[depth])
                                                    : nullptr,
-                                  reinterpret_cast<uint8_t *>(block_.get() + dirty_at[depth]), nodes[depth]};
+                                  nodes[depth]};
     }
 
     int64_t capacity_;

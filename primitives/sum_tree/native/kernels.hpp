@@ -12,9 +12,8 @@ constexpr int max_levels = 65; // one more than the deepest tree has
 // One level of the tree: the values of `nodes` groups of `fanout` children each, padded with zeros.
 template <typename Real>
 struct Level {
-    Real *value;    // sum below each child (the priority itself at the last level)
-    Real *before;   // sum of the children to the left in the same node, +inf where value is 0; null: not kept
-    uint8_t *dirty; // one flag a node, all 0 between calls
+    Real *value;  // sum below each child (the priority itself at the last level)
+    Real *before; // sum of the children to the left in the same node, +inf where value is 0; null: not kept
     int64_t nodes;
 };
 
@@ -27,13 +26,18 @@ struct View {
     int shift;         // log2(fanout), or -1 where fanout is no power of two
     int refined_level; // where the bits that a prefix lost in rounding to Real are added again
     Real total;        // the root's sum
-    int64_t *touched;  // room for the nodes that an update has to sum again
+    int64_t *touched;  // room for the nodes whose sums an update changes
 };
 
 // Words that seed the uniform draws of one call; drawn from the caller's generator.
 struct Seed {
     uint64_t word[2];
 };
+
+// What a call of `update` does: a lock on the leaves alone need not be held for the sums (PAL IV-D1).
+enum class Step { leaves, sums, both };
+
+constexpr int64_t update_part = 64; // items of a batch that are written and then summed
 
 template <typename Real>
 struct Kernels {
@@ -44,13 +48,11 @@ struct Kernels {
     // first ... first + count - 1 of `of` equal ones.
     void (*sample)(const View<Real> &, Seed, bool stratified, int64_t *indices, int64_t count, int64_t first,
                    int64_t of);
-    // value[indices[b]] = priorities[b] in order; the sums above wait for `sum_up`, which takes what this
-    // returns. Apart, so that a lock on the leaves alone need not be held for the rest (PAL IV-D1). Arguments
-    // are checked by the caller.
-    int64_t (*set_leaves)(View<Real> &, const int64_t *indices, const double *priorities, int64_t count);
-    int64_t (*set_leaves_single)(View<Real> &, const int64_t *indices, const float *priorities,
-                                 int64_t count);
-    void (*sum_up)(View<Real> &, int64_t touched);
+    // value[indices[b]] = priorities[b] in order, then the sums above these leaves, or one of the two: the
+    // sums alone read no priorities. view.touched has room for the nodes of the leaves' level or `count`,
+    // whichever is fewer, and `update_part` more. Arguments are checked by the caller.
+    void (*update)(View<Real> &, const int64_t *indices, const double *priorities, int64_t count, Step);
+    void (*update_single)(View<Real> &, const int64_t *indices, const float *priorities, int64_t count, Step);
 };
 
 // The widest kernels that this processor runs, or those of a given name: "avx512", "avx2", "portable".

@@ -43,8 +43,18 @@ struct Lanes<float> {
         half = _mm_add_ps(half, _mm_movehl_ps(half, half));
         return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
     }
-    static void four_sums(Vector a, Vector b, Vector c, Vector d, float *out) {
-        out[0] = sum(a), out[1] = sum(b), out[2] = sum(c), out[3] = sum(d);
+    // The sums of four nodes of 16 children.
+    static void four_sums(const float *a, const float *b, const float *c, const float *d, float *out) {
+        const auto halves = [](const float *node) {
+            return _mm256_add_ps(_mm256_loadu_ps(node), _mm256_loadu_ps(node + 8));
+        };
+        const auto pairs = [](__m256 one, __m256 other) {
+            return _mm256_add_ps(_mm256_blend_ps(one, other, 0xcc), _mm256_shuffle_ps(one, other, 0x4e));
+        };
+        const __m256 ab = pairs(halves(a), halves(b)), cd = pairs(halves(c), halves(d));
+        // In each 128-bit lane, that lane's sum of a, b, c and d.
+        const __m256 lanes = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x88), _mm256_shuffle_ps(ab, cd, 0xdd));
+        _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps(lanes, 1)));
     }
     static Vector add(Vector v, float x) { return _mm256_add_ps(v, _mm256_set1_ps(x)); }
     static uint32_t positive(Vector v) {
@@ -84,9 +94,6 @@ struct Lanes<double> {
     static double sum(Vector v) {
         const __m128d half = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
         return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
-    }
-    static void four_sums(Vector a, Vector b, Vector c, Vector d, double *out) {
-        out[0] = sum(a), out[1] = sum(b), out[2] = sum(c), out[3] = sum(d);
     }
     static Vector add(Vector v, double x) { return _mm256_add_pd(v, _mm256_set1_pd(x)); }
     static uint32_t positive(Vector v) {

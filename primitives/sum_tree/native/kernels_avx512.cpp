@@ -21,28 +21,37 @@ struct Lanes<float> {
         return count == width ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(first(count), p);
     }
     static void store(float *p, Vector v, int count) { _mm512_mask_storeu_ps(p, first(count), v); }
+    template <int By>
+    static Vector moved_up(Vector v) {
+        const __m512i zero = _mm512_setzero_si512();
+        return _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(v), zero, width - By));
+    }
     static Vector exclusive(Vector v, float &total) {
-        // Sums of each 128-bit lane, moved one lane up, then summed over the lanes before.
-        const Vector pairs = _mm512_add_ps(v, _mm512_permute_ps(v, 0xb1));
-        const Vector lanes = _mm512_add_ps(pairs, _mm512_permute_ps(pairs, 0x4e));
-        const Vector up = _mm512_maskz_shuffle_f32x4(0xfff0, lanes, lanes, 0x90);
-        const Vector two = _mm512_add_ps(up, _mm512_maskz_shuffle_f32x4(0xff00, up, up, 0x90));
-        const Vector offset = _mm512_add_ps(two, _mm512_maskz_shuffle_f32x4(0xf000, up, up, 0x40));
-        total = _mm_cvtss_f32(_mm512_extractf32x4_ps(_mm512_add_ps(lanes, offset), 3));
-        const __m512i bits = _mm512_castps_si512(v);
-        const Vector by_one = _mm512_castsi512_ps(_mm512_bslli_epi128(bits, 4));
-        const Vector by_two = _mm512_castsi512_ps(_mm512_bslli_epi128(bits, 8));
-        const Vector by_three = _mm512_castsi512_ps(_mm512_bslli_epi128(bits, 12));
-        return _mm512_add_ps(_mm512_add_ps(_mm512_add_ps(by_one, by_two), by_three), offset);
+        Vector sums = moved_up<1>(v);
+        sums = _mm512_add_ps(sums, moved_up<1>(sums));
+        sums = _mm512_add_ps(sums, moved_up<2>(sums));
+        sums = _mm512_add_ps(sums, moved_up<4>(sums));
+        sums = _mm512_add_ps(sums, moved_up<8>(sums));
+        const __m128 last = _mm512_extractf32x4_ps(_mm512_add_ps(sums, v), 3);
+        total = _mm_cvtss_f32(_mm_permute_ps(last, 0xff));
+        return sums;
+    }
+    static float lane(Vector v, int index) {
+        return _mm512_cvtss_f32(_mm512_permutexvar_ps(_mm512_castsi128_si512(_mm_cvtsi32_si128(index)), v));
     }
     static float sum(Vector v) { return _mm512_reduce_add_ps(v); }
-    static void four_sums(Vector a, Vector b, Vector c, Vector d, float *out) {
-        const Vector ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
-        const Vector cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    // The sums of four nodes of 16 children.
+    static void four_sums(const float *a, const float *b, const float *c, const float *d, float *out) {
+        const auto halves = [](const float *node) {
+            return _mm256_add_ps(_mm256_loadu_ps(node), _mm256_loadu_ps(node + 8));
+        };
+        const auto pairs = [](__m256 one, __m256 other) {
+            return _mm256_add_ps(_mm256_blend_ps(one, other, 0xcc), _mm256_shuffle_ps(one, other, 0x4e));
+        };
+        const __m256 ab = pairs(halves(a), halves(b)), cd = pairs(halves(c), halves(d));
         // In each 128-bit lane, that lane's sum of a, b, c and d.
-        const Vector lanes = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
-        const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(lanes), _mm512_extractf32x8_ps(lanes, 1));
-        _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
+        const __m256 lanes = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x88), _mm256_shuffle_ps(ab, cd, 0xdd));
+        _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(lanes), _mm256_extractf128_ps(lanes, 1)));
     }
     static Vector add(Vector v, float x) { return _mm512_add_ps(v, _mm512_set1_ps(x)); }
     static uint32_t positive(Vector v) { return _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_GT_OQ); }
@@ -79,9 +88,6 @@ struct Lanes<double> {
         return sums;
     }
     static double sum(Vector v) { return _mm512_reduce_add_pd(v); }
-    static void four_sums(Vector a, Vector b, Vector c, Vector d, double *out) {
-        out[0] = sum(a), out[1] = sum(b), out[2] = sum(c), out[3] = sum(d);
-    }
     static Vector add(Vector v, double x) { return _mm512_add_pd(v, _mm512_set1_pd(x)); }
     static uint32_t positive(Vector v) { return _mm512_cmp_pd_mask(v, _mm512_setzero_pd(), _CMP_GT_OQ); }
     static uint32_t at_most(Vector v, double x) {

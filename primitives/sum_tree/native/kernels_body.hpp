@@ -5,6 +5,8 @@
 // Lanes<Real>: `width`; `Vector`; load(p, n) with zeros beyond n; store(p, v,
 // n); exclusive(v), the sum of the lanes before each; sum(v); add(v, x);
 // bits(v > 0); bits(a <= x); select(bits, v, x), v where set, else x.
+// Where `width` is 16: lane(v, i). Where it pays: four_sums(a, b, c, d, out),
+// the sums of four nodes of 16 children.
 #pragma once
 
 #include <cmath>
@@ -41,7 +43,7 @@ int fanout_of(const View<Real> &view) {
 template <typename Real, int Fixed>
 int64_t parent_of(const View<Real> &view, int64_t child) {
     if constexpr (Fixed != 0)
-        return child / Fixed; // a shift
+        return int64_t(uint64_t(child) / Fixed); // a shift
     return view.shift >= 0 ? child >> view.shift : child / view.fanout;
 }
 
@@ -83,9 +85,8 @@ inline Choice<Real> choose_scanned(const Real *value, int fanout, Real rest) {
         const auto values = L::load(value, Fixed);
         Real total;
         const auto sums = L::exclusive(values, total);
-        L::store(before, sums, Fixed);
         const int child = last_bit(L::at_most(sums, rest) & L::positive(values));
-        return {child, before[child]};
+        return {child, L::lane(sums, child)};
     }
     Choice<Real> choice{0, 0};
     Real left = 0;
@@ -259,81 +260,123 @@ inline Real sum_node(const Level<Real> &level, int64_t node, int fanout) {
     return sum;
 }
 
+// Some nodes of a level: those listed, or the first `count` ones where there is no list.
+struct Nodes {
+    const int64_t *list;
+    int64_t count;
+
+    int64_t operator[](int64_t t) const { return list ? list[t] : t; }
+};
+
 // out[node] for each of some nodes, and their running sums where the level keeps them: the sum is the same
-// bits either way, so that which levels keep them changes no result. Four at a time where a node is one
-// vector, their sums then being one vector; always four, as another order of adding would round in another
-// way.
+// bits either way, so that which levels keep them changes no result. Always by fours where four sums come
+// out as one vector, as another order of adding would round in another way.
 template <typename Real, int Fixed, bool Kept>
-void sum_nodes(const Level<Real> &level, int any_fanout, const int64_t *nodes, int64_t count, Real *out) {
+void sum_nodes(const Level<Real> &level, int any_fanout, Nodes nodes, Real *out) {
     using L = Lanes<Real>;
     const int fanout = Fixed ? Fixed : any_fanout;
-    if constexpr (Fixed == L::width) {
-        for (int64_t t = 0; t < count; t += 4) {
-            int64_t node[4];
-            Real sums[4];
-            for (int i = 0; i < 4; ++i)
-                node[i] = nodes[least(t + i, count - 1)];
-            const auto at = [&](int i) { return L::load(level.value + node[i] * Fixed, Fixed); };
+    constexpr bool by_fours = Fixed == 16 && requires { L::four_sums(level.value, out, out, out, out); };
+    if constexpr (by_fours) {
+        const auto four = [&](const auto &node, Real *sums) {
+            const auto at = [&](int i) { return level.value + node(i) * Fixed; };
             L::four_sums(at(0), at(1), at(2), at(3), sums);
+        };
+        const auto scatter = [&](const auto &node) {
+            Real sums[4];
+            four(node, sums);
             for (int i = 0; i < 4; ++i)
-                out[node[i]] = sums[i];
-        }
+                out[node(i)] = sums[i];
+        };
+        int64_t t = 0;
+        for (; t + 4 <= nodes.count && !nodes.list; t += 4)
+            four([&](int i) { return t + i; }, out + t);
+        for (; t + 4 <= nodes.count; t += 4)
+            scatter([&](int i) { return nodes.list[t + i]; });
+        if (t < nodes.count)
+            scatter([&](int i) { return nodes[least(t + i, nodes.count - 1)]; });
     }
 #pragma GCC unroll 2
-    for (int64_t t = 0; t < count; ++t) {
-        if constexpr (Fixed != L::width)
+    for (int64_t t = 0; t < nodes.count; ++t) {
+        if constexpr (!by_fours)
             out[nodes[t]] = sum_node<Real, Fixed>(level, nodes[t], fanout);
         if constexpr (Kept)
             keep_sums<Real, Fixed>(level, nodes[t], fanout);
     }
 }
 
+// The sums of some nodes at `depth`, which are values of the level above, or the root's.
 template <typename Real, int Fixed>
-void sum_nodes(const View<Real> &view, int depth, int64_t count, Real *out) {
+void sum_nodes(View<Real> &view, int depth, Nodes nodes) {
     const Level<Real> &level = view.level[depth];
     const auto sum = level.before ? sum_nodes<Real, Fixed, true> : sum_nodes<Real, Fixed, false>;
-    sum(level, view.fanout, view.touched, count, out);
+    sum(level, view.fanout, nodes, depth ? view.level[depth - 1].value : &view.total);
 }
 
-// The leaves alone; the nodes whose sums are then out of date are in view.touched, as many as returned.
-template <typename Real, int Fixed, typename Priority>
-int64_t set_leaves(View<Real> &view, const int64_t *indices, const Priority *priorities, int64_t count) {
-    const Level<Real> &leaves = view.level[view.levels - 1];
-    constexpr int64_t ahead = 16;
-    for (int64_t b = 0; b < least(ahead, count); ++b)
-        __builtin_prefetch(leaves.value + indices[b], 1);
-    int64_t touched = 0;
+// Visits `count` leaves in turn. Lists their nodes, of neighbours in one node only the first, and returns how
+// many.
+template <typename Real, int Fixed, typename Visit>
+int64_t list_nodes(const View<Real> &view, const int64_t *leaves, int64_t count, int64_t *nodes,
+                   Visit visit) {
+    int64_t last = -1, listed = 0;
     for (int64_t b = 0; b < count; ++b) {
-        __builtin_prefetch(leaves.value + indices[least(b + ahead, count - 1)], 1);
-        leaves.value[indices[b]] = Real(priorities[b]);
-        const int64_t node = parent_of<Real, Fixed>(view, indices[b]);
-        view.touched[touched] = node;
-        touched += !leaves.dirty[node];
-        leaves.dirty[node] = 1;
+        visit(b);
+        const int64_t node = parent_of<Real, Fixed>(view, leaves[b]);
+        listed += node != last;
+        nodes[listed - 1] = last = node;
     }
-    return touched;
+    return listed;
 }
 
-// Every sum above the leaves of `touched` nodes, each once.
 template <typename Real, int Fixed>
-void sum_up(View<Real> &view, int64_t touched) {
-    for (int depth = view.levels - 1; depth > 0; --depth) {
-        const Level<Real> &level = view.level[depth];
-        const Level<Real> &above = view.level[depth - 1];
-        sum_nodes<Real, Fixed>(view, depth, touched, above.value);
-        int64_t parents = 0;
-        for (int64_t t = 0; t < touched; ++t) {
-            const int64_t node = view.touched[t];
-            level.dirty[node] = 0;
-            const int64_t parent = parent_of<Real, Fixed>(view, node);
-            view.touched[parents] = parent;
-            parents += !above.dirty[parent];
-            above.dirty[parent] = 1;
+void to_parents(const View<Real> &view, int64_t *nodes, int64_t count) {
+    for (int64_t t = 0; t < count; ++t)
+        nodes[t] = parent_of<Real, Fixed>(view, nodes[t]);
+}
+
+// A batch is taken in parts, each of which is summed while its lines are in the first-level cache, up to a
+// level of which the batch may touch all nodes: from there on it is summed as a whole. A node that is listed
+// again is summed again, which costs less than to find that out.
+template <typename Real, int Fixed, typename Priority>
+void update(View<Real> &view, const int64_t *indices, const Priority *priorities, int64_t count, Step step) {
+    constexpr int64_t part = update_part;
+    Real *leaves = view.level[view.levels - 1].value;
+    int whole = view.levels - 1;
+    while (whole > 0 && view.level[whole].nodes > count)
+        --whole;
+    if (step != Step::sums)
+        for (int64_t b = 0; b < least(part, count); ++b)
+            __builtin_prefetch(leaves + indices[b], 1);
+    int64_t touched = 0;
+    for (int64_t start = 0; start < count; start += part) {
+        const int64_t size = least(part, count - start);
+        const int64_t *at = indices + start, *next = indices + least(start + part, count - size);
+        int64_t *nodes = view.touched + touched;
+        const auto write = [&](int64_t b) {
+            __builtin_prefetch(leaves + next[b], 1);
+            leaves[at[b]] = Real(priorities[start + b]);
+        };
+        const int64_t listed = step == Step::sums
+                                   ? list_nodes<Real, Fixed>(view, at, size, nodes, [](int64_t) {})
+                                   : list_nodes<Real, Fixed>(view, at, size, nodes, write);
+        if (step == Step::leaves)
+            continue;
+        for (int depth = view.levels - 1; depth > whole; --depth) {
+            sum_nodes<Real, Fixed>(view, depth, {nodes, listed});
+            to_parents<Real, Fixed>(view, nodes, listed);
         }
-        touched = parents;
+        touched = least(touched + listed, view.level[whole].nodes);
     }
-    view.level[0].dirty[0] = 0;
-    sum_nodes<Real, Fixed>(view, 0, 1, &view.total);
+    // Nothing was listed of the leaves alone.
+    for (int depth = whole; depth >= 0 && touched; --depth) {
+        const int64_t all = view.level[depth].nodes;
+        if (2 * touched >= all) { // to sum the next node costs half of what it costs to go to a listed one
+            sum_nodes<Real, Fixed>(view, depth, {nullptr, all});
+            touched = all;
+        } else {
+            sum_nodes<Real, Fixed>(view, depth, {view.touched, touched});
+            to_parents<Real, Fixed>(view, view.touched, touched);
+        }
+    }
 }
 
 template <typename Real>
@@ -348,22 +391,18 @@ struct Dispatch {
                            : sum_tree::sample<Real, 0>)(view, seed, stratified, indices, count, first, of);
     }
     template <typename Priority>
-    static int64_t set_leaves(View<Real> &view, const int64_t *indices, const Priority *priorities,
-                              int64_t count) {
-        return (view.fanout == 16
-                    ? sum_tree::set_leaves<Real, 16, Priority>
-                    : sum_tree::set_leaves<Real, 0, Priority>)(view, indices, priorities, count);
-    }
-    static void sum_up(View<Real> &view, int64_t touched) {
-        (view.fanout == 16 ? sum_tree::sum_up<Real, 16> : sum_tree::sum_up<Real, 0>)(view, touched);
+    static void update(View<Real> &view, const int64_t *indices, const Priority *priorities, int64_t count,
+                       Step step) {
+        (view.fanout == 16 ? sum_tree::update<Real, 16, Priority>
+                           : sum_tree::update<Real, 0, Priority>)(view, indices, priorities, count, step);
     }
 };
 
 template <typename Real>
 const Kernels<Real> *table(const char *name) {
     using D = Dispatch<Real>;
-    static const Kernels<Real> kernels{
-        name, D::find, D::sample, D::template set_leaves<double>, D::template set_leaves<float>, D::sum_up};
+    static const Kernels<Real> kernels{name, D::find, D::sample, D::template update<double>,
+                                       D::template update<float>};
     return &kernels;
 }
 

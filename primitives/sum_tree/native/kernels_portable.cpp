@@ -35,9 +35,6 @@ struct Lanes {
             total += v.lane[i];
         return total;
     }
-    static void four_sums(Vector a, Vector b, Vector c, Vector d, Real *out) {
-        out[0] = sum(a), out[1] = sum(b), out[2] = sum(c), out[3] = sum(d);
-    }
     static Vector add(Vector v, Real x) {
         for (int i = 0; i < width; ++i)
             v.lane[i] += x;

@@ -1,7 +1,9 @@
 // Every instruction set, width, layout and shape of the K-ary tree against sums made from scratch; and that
-// no layout changes a bit.
+// no layout changes a bit, nor do the updates before the last one, nor one in two steps.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -13,6 +15,7 @@ using placerl::sum_tree::BinaryTree;
 using placerl::sum_tree::KaryTree;
 using placerl::sum_tree::Layout;
 using placerl::sum_tree::Seed;
+using placerl::sum_tree::Step;
 
 namespace {
 
@@ -39,19 +42,32 @@ void check_tree(int64_t capacity, int fanout, Layout layout, const char *simd) {
     BinaryTree<Real> binary(capacity);
     std::mt19937_64 random(uint64_t(capacity * 1000 + fanout));
     std::vector<Real> expected(size_t(capacity), Real(0));
-    for (int round = 0; round < 4; ++round) {
-        std::vector<int64_t> indices(size_t(1 + random() % 300));
+    std::vector<int64_t> all(expected.size());
+    std::iota(all.begin(), all.end(), 0);
+    for (const uint64_t most :
+         {300, 10, 2000, 100}) { // some and all nodes of a level, in one part and in more
+        std::vector<int64_t> indices(size_t(1 + random() % most));
         std::vector<double> priorities(indices.size());
         for (size_t b = 0; b < indices.size(); ++b) {
-            indices[b] = int64_t(random() % uint64_t(capacity));
+            // Now and then beside the one before, as inserted items are.
+            indices[b] =
+                b && random() % 4 ? (indices[b - 1] + 1) % capacity : int64_t(random() % uint64_t(capacity));
             priorities[b] =
                 random() % 3 ? std::ldexp(double(random() % 1000 + 1), int(random() % 40) - 20) : 0;
             expected[size_t(indices[b])] = Real(priorities[b]);
         }
         tree.update(indices.data(), priorities.data(), int64_t(indices.size()));
-        same.update(indices.data(), priorities.data(), int64_t(indices.size()));
+        same.update(indices.data(), priorities.data(), int64_t(indices.size()), Step::leaves);
+        same.update(indices.data(), static_cast<const double *>(nullptr), int64_t(indices.size()),
+                    Step::sums);
         binary.update(indices.data(), priorities.data(), int64_t(indices.size()));
         CHECK(tree.total() == same.total());
+        KaryTree<Real> fresh(capacity, fanout, layout, simd);
+        fresh.update(all.data(), expected.data(), capacity);
+        for (int depth = 0; depth < tree.view().levels; ++depth) {
+            const auto &level = tree.view().level[depth], &other = fresh.view().level[depth];
+            CHECK(std::equal(level.value, level.value + level.nodes * fanout, other.value));
+        }
         for (int64_t leaf = 0; leaf < capacity; ++leaf)
             CHECK(tree.priorities()[leaf] == expected[size_t(leaf)]);
         CHECK(std::abs(tree.total() - binary.total()) <= 1e-4 * binary.total());
@@ -67,8 +83,10 @@ void check_tree(int64_t capacity, int fanout, Layout layout, const char *simd) {
         for (const bool stratified : {false, true}) {
             const Seed seed{{random(), random()}};
             tree.sample(seed, stratified, drawn.data(), int64_t(drawn.size()));
-            same.sample(seed, stratified, drawn_same.data(), int64_t(drawn.size()));
-            CHECK(drawn == drawn_same);
+            for (const auto *other : {&same, &fresh}) {
+                other->sample(seed, stratified, drawn_same.data(), int64_t(drawn.size()));
+                CHECK(drawn == drawn_same);
+            }
             for (const int64_t leaf : drawn)
                 CHECK(leaf >= 0 && leaf < capacity && expected[size_t(leaf)] > 0);
         }
