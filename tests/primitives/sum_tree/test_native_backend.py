@@ -73,3 +73,20 @@ def test_a_sample_that_waited_is_refused_when_no_priority_is_left(
     )
     with pytest.raises(ValueError, match="total: found 0"):
         late.result()
+
+
+@pytest.mark.slow
+def test_no_sum_drifts_over_a_billion_updates() -> None:
+    """Sums are made from their values, not patched: they end as in a tree that was given the priorities at once."""
+    capacity, batch_size, batches = 2**20, 2**14, 256
+    rng = np.random.default_rng(0)
+    indices = rng.integers(capacity, size=(batches, batch_size))
+    priorities = (10.0 ** rng.uniform(-10, 10, (batches, batch_size))).astype(np.float32)
+    tree = sum_tree.create(capacity)
+    for call in range(10**9 // batch_size + 1):
+        tree.update(indices[call % batches], priorities[call // batches % batches])
+    fresh = sum_tree.create(capacity)
+    fresh.update(np.arange(capacity), tree.get(np.arange(capacity)))
+    assert tree.total == fresh.total
+    prefix = rng.random(10_000) * tree.total
+    assert tree.find(prefix).tolist() == fresh.find(prefix).tolist()
