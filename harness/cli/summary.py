@@ -90,6 +90,8 @@ def _print_answers(content: Content) -> None:
                 f"of {errors.trainings} within {answers.WITHIN_PERCENT:g}% ({errors.provenance})\n"
                 f"  {where}; {errors.certainty}."
             )
+    if said := answers.formula_errors(content):
+        typer.echo(f"The papers' formulas: {said}.")
 
 
 def _next(fastest: answers.FastestMapping) -> str:

@@ -8,16 +8,15 @@ from rich.table import Table
 from placerl.harness.cli.common import out
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
-from placerl.harness.mapping import VALIDATED, Loop
+from placerl.harness.mapping import PAPERS, VALIDATED, Loop
 from placerl.harness.mapping.strategies.composed_loop import NAMES
+from placerl.harness.measure.statistics import FEWEST_PAIRS
 from placerl.harness.papers.map.predictions import why_not_judged
 from placerl.harness.store.rows import AchievedRate, Overhead, Portability, PredictedRate, Regret
 from placerl.harness.validate.rows import HERE, WITH_SIMULATED
 
 WITHIN = 0.05
 """Largest error of a prediction that meets the target, as a fraction of the achieved throughput."""
-PAPERS = {"map-tpds23": "MAP", "pal21": "PAL", "pearl24": "PRL"}
-"""The papers whose formulas the strategies are."""
 DESCRIBED = {loop: [name for name, one in VALIDATED.items() if one.loop is loop] for loop in Loop}
 """The mapping strategies that predict the throughput of each training loop."""
 
@@ -122,7 +121,8 @@ def _say_finding(rows: Sequence[PredictedRate], provenance: str) -> None:
     if off := [f"{medians[name]:.0%} ({key})" for name, key in PAPERS.items() if name in medians]:
         said.append(f"the papers' formulas {', '.join(off)}")
     if said:
-        out.print(f"Of {provenance} rates, each in its own loop, {'; '.join(said)}.", markup=False)
+        which = f"Of {provenance} rates of at least {FEWEST_PAIRS} rounds, each in its own loop"
+        out.print(f"{which}, {'; '.join(said)}.", markup=False)
 
 
 def _show_strategies(predicted: Sequence[PredictedRate], regrets: Sequence[Regret], devices: str) -> None:

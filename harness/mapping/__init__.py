@@ -17,6 +17,7 @@ from placerl.harness.mapping.target import Mapping, Target
 
 __all__ = [
     "DEFAULT_STRATEGY",
+    "PAPERS",
     "STRATEGIES",
     "VALIDATED",
     "Entry",
@@ -38,3 +39,5 @@ STRATEGIES: dict[str, Strategy] = strategies.discover()
 """Strategies by name: those of the papers, that of the runtime's own loop, and the sum of the papers' primitives."""
 VALIDATED = STRATEGIES | strategies.discover(only_validated=True)
 """`STRATEGIES`, and those of the runtime's other loops, whose inputs only a validation measures."""
+PAPERS = {"map-tpds23": "MAP", "pal21": "PAL", "pearl24": "PRL"}
+"""The papers whose formulas strategies are, by the strategies' names."""

@@ -10,8 +10,9 @@ from itertools import groupby
 from statistics import median
 
 from placerl.harness.core.provenance import Provenance, weakest
-from placerl.harness.mapping import DEFAULT_STRATEGY, VALIDATED
+from placerl.harness.mapping import DEFAULT_STRATEGY, PAPERS, VALIDATED
 from placerl.harness.papers import Verdict
+from placerl.harness.papers.map.predictions import BUSY_THREADS
 from placerl.harness.papers.number import Number
 from placerl.harness.report.content import Content
 from placerl.harness.report.rows.libraries import BaselineComparison
@@ -291,17 +292,20 @@ def _against(workload: str, size: int | None, compared: list[BaselineComparison]
     return AgainstLibraries(workload, size, sb3, fastest, len(compared))
 
 
-def prediction_errors(content: Content, *, simulated: bool = False) -> PredictionErrors | None:
-    """Return how far off the default strategy's predictions are whose mappings were run; None if none was run.
+def prediction_errors(
+    content: Content, *, simulated: bool = False, strategy: str = DEFAULT_STRATEGY
+) -> PredictionErrors | None:
+    """Return how far off a strategy's predictions are whose mappings were run; None if none was run.
 
     Args:
         simulated: whether to return the errors of trainings with a simulated device, instead of those on measured
             devices alone.
+        strategy: the strategy that predicted, by default this project's.
     """
     judged = (
         p
         for p in content.predictions
-        if p.strategy == DEFAULT_STRATEGY
+        if p.strategy == strategy
         and p.achieved is not None
         and (p.achieved.provenance != Provenance.MEASURED) == simulated
     )
@@ -317,6 +321,24 @@ def prediction_errors(content: Content, *, simulated: bool = False) -> Predictio
         sum(error.above(WITHIN_PERCENT) or error.below(-WITHIN_PERCENT) for error in errors),
         str(weakest(*(error.provenance for error in errors))),
     )
+
+
+def formula_errors(content: Content) -> str:
+    """Return how far off the papers' own formulas are on measured devices, in words; empty if none was checked.
+
+    Each formula is compared with trainings in the loop that it describes. MAP's gives each part a core of its own.
+    """
+    off = [
+        f"{errors.median_percent:.0f}% ({paper})"
+        for strategy, paper in PAPERS.items()
+        if (errors := prediction_errors(content, strategy=strategy))
+    ]
+    if not off:
+        return ""
+    cores = content.run.machine.get("cpu", {}).get("usable_cores") if content.run else None
+    few = cores is not None and cores < BUSY_THREADS
+    shared = f"; MAP's keeps {BUSY_THREADS} threads busy, on {cores} cores" if few else ""
+    return f"{', '.join(off)} off in the median, each in the loop that it describes{shared}"
 
 
 def portability(content: Content) -> Iterator[Verdict]:

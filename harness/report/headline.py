@@ -76,7 +76,7 @@ def table(content: Content, name: str, joint: Sequence[JointVerdict]) -> str:
 
 def _answers(content: Content) -> Iterator[tuple[str, str]]:
     for question, simulated, where in (
-        ("Was the prediction right?", False, "on measured devices"),
+        ("Are predictions of the speed right?", False, "on measured devices"),
         ("And with a simulated FPGA?", True, "with a simulated FPGA"),
     ):
         if errors := answers.prediction_errors(content, simulated=simulated):
@@ -86,6 +86,8 @@ def _answers(content: Content) -> Iterator[tuple[str, str]]:
                 f"{where}, {errors.within} within {answers.WITHIN_PERCENT:g}% ({errors.provenance}); "
                 f"{errors.certainty}",
             )
+        if not simulated and (said := answers.formula_errors(content)):
+            yield "And those of the papers' own formulas?", f"{said} (modelled)"
     if regret := answers.regrets(content):
         yield (
             "What does the chosen mapping lose?",
@@ -96,9 +98,9 @@ def _answers(content: Content) -> Iterator[tuple[str, str]]:
         if compared.sb3 and compared.sb3.ratio:
             ratio = compared.sb3.ratio
             yield (
-                f"How fast is {compared.workload} at batch size {compared.batch_size}?",
-                f"{ratio.value:.3g} times as fast as Stable-Baselines3{_interval(ratio)}: {compared.sb3.verdict} "
-                f"({ratio.provenance})",
+                f"How fast does {compared.workload} train at batch size {compared.batch_size}?",
+                f"{ratio.value:.3g} times as fast as with Stable-Baselines3 on the same CPU{_interval(ratio)}: "
+                f"{compared.sb3.verdict} ({ratio.provenance})",
             )
 
 

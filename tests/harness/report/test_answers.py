@@ -208,6 +208,21 @@ def test_errors_are_the_default_strategy_s_and_absolute(content: Content) -> Non
     assert answers.prediction_errors(replace(content, predictions=(other,))) is None
 
 
+def test_the_papers_formulas_are_judged_in_one_sentence(content: Content) -> None:
+    predictions = (
+        ran("a", rate(1), strategy="map-tpds23", error=-80),
+        ran("b", rate(1), strategy="pearl24", error=28),
+        ran("c", rate(1), error=1),
+    )
+    assert content.run is not None
+    for cores, shared in ((2, "; MAP's keeps 3 threads busy, on 2 cores"), (3, "")):
+        run = replace(content.run, machine={"cpu": {"usable_cores": cores}})
+        assert answers.formula_errors(replace(content, run=run, predictions=predictions)) == (
+            f"80% (MAP), 28% (PRL) off in the median, each in the loop that it describes{shared}"
+        )
+    assert answers.formula_errors(replace(content, predictions=predictions[2:])) == ""
+
+
 def test_errors_with_a_simulated_device_are_apart(content: Content) -> None:
     here, simulated = (ran("m", rate(1), error=error) for error in (2.0, -30.0))
     achieved = replace(rate(1), provenance=Provenance.SIMULATED)

@@ -15,7 +15,7 @@ from tests.harness.report import sample
 
 README = (headline.ROOT / "README.md").read_text(encoding="utf-8")
 NAMES = re.findall(r"reference run \[`[\w.-]+`\]\(docs/results/([\w.-]+)\.md\)", README)
-RIGHT, SIMULATED = "Was the prediction right?", "And with a simulated FPGA?"
+RIGHT, SIMULATED = "Are predictions of the speed right?", "And with a simulated FPGA?"
 VERDICTS = "What of the papers holds?"
 JOINT = [JointVerdict(claims("MAP-T5")[0], outcome, {}) for outcome in (Outcome.NOT_RUN, Outcome.NO_VERDICT)]
 
@@ -37,10 +37,10 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> Content:
 
 def test_the_table_answers_from_the_run(content: Content) -> None:
     found = answers_in(headline.table(content, "standard", JOINT))
-    assert found["How fast is hopper-ddpg at batch size 64?"].startswith(
-        "0.8 times as fast as Stable-Baselines3 ["
+    assert found["How fast does hopper-ddpg train at batch size 64?"].startswith(
+        "0.8 times as fast as with Stable-Baselines3 on the same CPU ["
     )
-    assert found["How fast is hopper-ddpg at batch size 64?"].endswith(": slower (measured)")
+    assert found["How fast does hopper-ddpg train at batch size 64?"].endswith(": slower (measured)")
     assert "of 6 trainings in the fused loop on measured devices, 6 within 5% (modelled)" in found[RIGHT]
     assert SIMULATED not in found
     assert found[VERDICTS] == "Over [all evidence](docs/results/verdicts.md): 1 not run, 1 no verdict"
