@@ -10,7 +10,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.mapping import PAPERS, VALIDATED, Loop
 from placerl.harness.mapping.strategies.composed_loop import NAMES
-from placerl.harness.measure.statistics import FEWEST_PAIRS
+from placerl.harness.measure.statistics import FEWEST_SAMPLES
 from placerl.harness.papers.map.predictions import why_not_judged
 from placerl.harness.store.rows import AchievedRate, Overhead, Portability, PredictedRate, Regret
 from placerl.harness.validate.rows import HERE, WITH_SIMULATED
@@ -121,7 +121,7 @@ def _say_finding(rows: Sequence[PredictedRate], provenance: str) -> None:
     if off := [f"{medians[name]:.0%} ({key})" for name, key in PAPERS.items() if name in medians]:
         said.append(f"the papers' formulas {', '.join(off)}")
     if said:
-        which = f"Of {provenance} rates of at least {FEWEST_PAIRS} rounds, each in its own loop"
+        which = f"Of {provenance} rates of at least {FEWEST_SAMPLES} rounds, each in its own loop"
         out.print(f"{which}, {'; '.join(said)}.", markup=False)
 
 

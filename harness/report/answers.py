@@ -11,8 +11,8 @@ from statistics import median
 
 from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.mapping import DEFAULT_STRATEGY, PAPERS, VALIDATED
+from placerl.harness.mapping.strategies.map_tpds23 import BUSY_THREADS
 from placerl.harness.papers import Verdict
-from placerl.harness.papers.map.predictions import BUSY_THREADS
 from placerl.harness.papers.number import Number
 from placerl.harness.report.content import Content
 from placerl.harness.report.rows.libraries import BaselineComparison

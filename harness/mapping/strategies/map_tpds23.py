@@ -13,6 +13,9 @@ from placerl.harness.mapping.problem import Problem
 from placerl.harness.mapping.table import PerformanceTable, inputs_provenance
 from placerl.harness.mapping.target import Mapping, Target
 
+BUSY_THREADS = 3
+"""Threads of MAP's loop that are always busy: actors, replay manager and learner (MAP V-B)."""
+
 
 class MapTpds23:
     """MAP's mapping strategy (Algorithm 3), which chooses devices for a training's parts, with its performance model.

@@ -13,7 +13,7 @@ import pandas as pd
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
-from placerl.harness.mapping.strategies.map_tpds23 import MapTpds23
+from placerl.harness.mapping.strategies.map_tpds23 import BUSY_THREADS, MapTpds23
 from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.evidence import (
     ERROR,
@@ -37,8 +37,6 @@ NEEDS_FAST_ACTORS = (
     "slowest part: with larger batches (`placerl validate --tier standard`), or more actors on cores of their own"
 )
 COMMANDS = ("placerl validate --tier quick", "placerl report")
-BUSY_THREADS = 3
-"""Threads of MAP's loop that are always busy: actors, replay manager and learner (MAP V-B)."""
 SUITE = Suite.VALIDATION
 
 
