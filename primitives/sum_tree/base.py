@@ -262,6 +262,12 @@ class SumTree(ABC):
     def synchronise(self) -> None:  # noqa: B027 - most backends are done when a call returns
         """Wait until all operations are done. On a device, `update` may return before the tree is updated."""
 
+    def settle(self) -> None:  # noqa: B027 - most backends leave nothing
+        """Do the part of past updates that a backend leaves to the next `find` or `sample`.
+
+        It changes no result; a timing of updates that a sample will follow includes it.
+        """
+
     def __reduce__(self) -> tuple[Callable, tuple, dict[str, Any]]:
         if self.backend not in _backend.names(_PACKAGE):
             raise TypeError(

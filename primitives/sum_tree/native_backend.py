@@ -49,8 +49,9 @@ def create(
             slows down small batches, and stalls a call for milliseconds when other work occupies the cores. The tree
             then belongs to the process that created it: a copy made by a fork raises RuntimeError when it is used.
         running_sums_max: levels of the tree with at most this many values store running sums of a node's children,
-            which makes a sample faster and an update slower. By default the number with which a sample and an update
-            together are fastest on this processor, measured at first use (`running_sums`). It does not change results.
+            which makes a sample faster, but the first one after updates brings them up to date. By default the number
+            with which a sample and an update together are fastest on this processor, measured at first use
+            (`running_sums`). It does not change results.
 
     Raises:
         ValueError: a value is not allowed, or the processor lacks the instruction set.
@@ -61,6 +62,9 @@ def create(
 
 class NativeSumTree(ExtensionSumTree):
     """A sum tree in C++. Its calls hold the GIL, so that Python threads see each one as atomic.
+
+    `update` computes every sum from the values below it, so that sums do not drift. It leaves only the running sums
+    (`running_sums_max`) to the next `find` or `sample`, or to `settle`.
 
     Only `sample` releases the GIL, and only while it waits for the Generator's lock, before it reads the tree.
 
@@ -122,6 +126,9 @@ class NativeSumTree(ExtensionSumTree):
     def update(self, indices: ArrayLike, priorities: ArrayLike) -> None:
         if not self._tree.update(indices, priorities):
             super().update(indices, priorities)
+
+    def settle(self) -> None:
+        self._tree.settle()
 
     def get(self, indices: ArrayLike) -> NDArray[np.floating]:
         priorities = self._tree.get(indices)

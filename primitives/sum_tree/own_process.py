@@ -48,3 +48,7 @@ class OwnProcessSumTree(OwnProcess, SumTree):
     def synchronise(self) -> None:
         self._check_process()
         super().synchronise()
+
+    def settle(self) -> None:
+        self._check_process()
+        super().settle()

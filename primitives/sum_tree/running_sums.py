@@ -1,8 +1,8 @@
 """Choose by measurement which levels of the native sum tree store running sums of a node's children.
 
-Running sums make a descent faster and an update slower. Prioritised replay updates each item that it samples, so a
-sample and an update of the same batch are timed together. Which choice is fastest depends on the instruction set and
-the caches. The choice changes no result (`native/kernels_body.hpp`).
+Running sums make a descent faster, but the first one after updates brings them up to date. Prioritised replay updates
+each item that it samples, so a sample and an update of the same batch are timed together. Which choice is fastest
+depends on the instruction set and the caches. The choice changes no result (`native/kernels_body.hpp`).
 """
 
 from functools import cache

@@ -37,7 +37,7 @@ class Tree {
     std::string simd() const { return tree_.simd(); }
     size_t bytes() const { return tree_.bytes(); }
 
-    nb::object find(nb::handle prefix) const {
+    nb::object find(nb::handle prefix) {
         PyArrayObject *prefixes = vector_of(prefix, NPY_DOUBLE);
         if (!prefixes)
             return nb::none();
@@ -76,6 +76,8 @@ class Tree {
             return update_checked<float>(leaves, floats);
         return false;
     }
+
+    void settle() { tree_.keep(); }
 
     nb::object get(nb::handle indices) const {
         PyArrayObject *leaves = vector_of(indices, NPY_INT64);
@@ -129,6 +131,7 @@ void bind_tree(nb::module_ &m, const char *name) {
         .def("find", &Tree<Real>::find, nb::arg().none())
         .def("sample", &Tree<Real>::sample, nb::arg().none(), nb::arg().none(), nb::arg().none())
         .def("update", &Tree<Real>::update, nb::arg().none(), nb::arg().none())
+        .def("settle", &Tree<Real>::settle)
         .def("get", &Tree<Real>::get, nb::arg().none());
 }
 

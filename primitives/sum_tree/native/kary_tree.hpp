@@ -18,8 +18,8 @@ namespace placerl::sum_tree {
 
 struct Layout {
     bool aligned = true; // node groups start on cache lines; else one value later, so that they straddle two
-    // Levels of at most this many values keep running sums: cheaper to descend, dearer to update. No result
-    // depends on it.
+    // Levels of at most this many values keep running sums: cheaper to descend, but the first descent after
+    // updates brings them up to date. No result depends on it.
     int64_t running_sums_max = 65536;
 };
 
@@ -62,18 +62,22 @@ class KaryTree {
     // The priorities, `capacity` of them: read them, never write them.
     const Real *priorities() const { return view_.level[view_.levels - 1].value; }
 
-    void find(const double *prefix, int64_t *indices, int64_t count) const {
+    void find(const double *prefix, int64_t *indices, int64_t count) {
+        keep();
         in_parallel(threads_, count, [&](int64_t first, int64_t size, int) {
             kernels_->find(view_, prefix + first, indices + first, size);
         });
     }
-    void sample(Seed seed, bool stratified, int64_t *indices, int64_t count) const {
+    void sample(Seed seed, bool stratified, int64_t *indices, int64_t count) {
+        keep();
         in_parallel(threads_, count, [&](int64_t first, int64_t size, int part) {
             const Seed own{{seed.word[0] + 0xd1b54a32d192ed03u * uint64_t(part), seed.word[1]}};
             kernels_->sample(view_, own, stratified, indices + first, size, first, count);
         });
     }
-    // Steps::leaves, then Steps::sums with the same indices, do what one call with both does.
+    // Brings the running sums up to date, as `find` and `sample` do first.
+    void keep() { kernels_->keep(view_); }
+    // Step::leaves, then Step::sums with the same indices, do what one call with both does.
     void update(const int64_t *indices, const double *priorities, int64_t count, Step step = Step::both) {
         reserve(count);
         kernels_->update(view_, indices, priorities, count, step);
@@ -96,7 +100,7 @@ class KaryTree {
     // One block for everything, the upper levels first: what every descent reads lies together.
     void place(const std::vector<int64_t> &nodes, const Layout &layout) {
         const size_t offset = layout.aligned ? 0 : sizeof(Real);
-        std::vector<size_t> value_at, before_at;
+        std::vector<size_t> value_at, before_at, stale_at;
         const auto take = [this](size_t bytes) {
             const size_t at = bytes_;
             bytes_ += padded(bytes);
@@ -107,13 +111,17 @@ class KaryTree {
             const bool kept = int64_t(values) <= layout.running_sums_max;
             value_at.push_back(take(values * sizeof(Real) + offset) + offset);
             before_at.push_back(kept ? take(values * sizeof(Real) + offset) + offset : 0);
+            stale_at.push_back(kept ? take(size_t(count) * sizeof(int64_t)) : 0);
         }
         block_ = zeroed_block(bytes_, line_bytes);
-        for (size_t depth = 0; depth < nodes.size(); ++depth)
-            view_.level[depth] = {reinterpret_cast<Real *>(block_.get() + value_at[depth]),
-                                  before_at[depth] ? reinterpret_cast<Real *>(block_.get() + before_at[depth])
-                                                   : nullptr,
-                                  nodes[depth]};
+        const auto reals = [this](size_t at) { return reinterpret_cast<Real *>(block_.get() + at); };
+        for (size_t depth = 0; depth < nodes.size(); ++depth) {
+            view_.level[depth] = {reals(value_at[depth]), nullptr, nullptr, 0, nodes[depth]};
+            if (!before_at[depth])
+                continue;
+            view_.level[depth].before = reals(before_at[depth]);
+            view_.level[depth].stale = reinterpret_cast<int64_t *>(block_.get() + stale_at[depth]);
+        }
     }
 
     int64_t capacity_;

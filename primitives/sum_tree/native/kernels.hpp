@@ -12,8 +12,10 @@ constexpr int max_levels = 65; // one more than the deepest tree has
 // One level of the tree: the values of `nodes` groups of `fanout` children each, padded with zeros.
 template <typename Real>
 struct Level {
-    Real *value;  // sum below each child (the priority itself at the last level)
-    Real *before; // sum of the children to the left in the same node, +inf where value is 0; null: not kept
+    Real *value;    // sum below each child (the priority itself at the last level)
+    Real *before;   // sum of the children to the left in the same node, +inf where value is 0; null: not kept
+    int64_t *stale; // nodes whose `before` is out of date
+    int64_t stale_nodes; // how many are listed; where it is `nodes`, all are out of date and none is listed
     int64_t nodes;
 };
 
@@ -51,8 +53,11 @@ struct Kernels {
     // value[indices[b]] = priorities[b] in order, then the sums above these leaves, or one of the two: the
     // sums alone read no priorities. view.touched has room for the nodes of the leaves' level or `count`,
     // whichever is fewer, and `update_part` more. Arguments are checked by the caller.
+    //
+    // Running sums wait for `keep`, which `find` and `sample` need: updates that follow each other share it.
     void (*update)(View<Real> &, const int64_t *indices, const double *priorities, int64_t count, Step);
     void (*update_single)(View<Real> &, const int64_t *indices, const float *priorities, int64_t count, Step);
+    void (*keep)(View<Real> &);
 };
 
 // The widest kernels that this processor runs, or those of a given name: "avx512", "avx2", "portable".

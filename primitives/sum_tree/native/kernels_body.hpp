@@ -268,10 +268,9 @@ struct Nodes {
     int64_t operator[](int64_t t) const { return list ? list[t] : t; }
 };
 
-// out[node] for each of some nodes, and their running sums where the level keeps them: the sum is the same
-// bits either way, so that which levels keep them changes no result. Always by fours where four sums come
-// out as one vector, as another order of adding would round in another way.
-template <typename Real, int Fixed, bool Kept>
+// out[node] for each of some nodes. Always by fours where four sums come out as one vector, as another order
+// of adding would round in another way.
+template <typename Real, int Fixed>
 void sum_nodes(const Level<Real> &level, int any_fanout, Nodes nodes, Real *out) {
     using L = Lanes<Real>;
     const int fanout = Fixed ? Fixed : any_fanout;
@@ -295,21 +294,35 @@ void sum_nodes(const Level<Real> &level, int any_fanout, Nodes nodes, Real *out)
         if (t < nodes.count)
             scatter([&](int i) { return nodes[least(t + i, nodes.count - 1)]; });
     }
-#pragma GCC unroll 2
-    for (int64_t t = 0; t < nodes.count; ++t) {
-        if constexpr (!by_fours)
+    if constexpr (!by_fours)
+        for (int64_t t = 0; t < nodes.count; ++t)
             out[nodes[t]] = sum_node<Real, Fixed>(level, nodes[t], fanout);
-        if constexpr (Kept)
-            keep_sums<Real, Fixed>(level, nodes[t], fanout);
-    }
 }
 
-// The sums of some nodes at `depth`, which are values of the level above, or the root's.
+// The sums of some nodes at `depth`, which are values of the level above, or the root's; their running sums
+// are then out of date.
 template <typename Real, int Fixed>
 void sum_nodes(View<Real> &view, int depth, Nodes nodes) {
-    const Level<Real> &level = view.level[depth];
-    const auto sum = level.before ? sum_nodes<Real, Fixed, true> : sum_nodes<Real, Fixed, false>;
-    sum(level, view.fanout, nodes, depth ? view.level[depth - 1].value : &view.total);
+    Level<Real> &level = view.level[depth];
+    sum_nodes<Real, Fixed>(level, view.fanout, nodes, depth ? view.level[depth - 1].value : &view.total);
+    if (!level.before)
+        return;
+    const int64_t stale = level.stale_nodes + nodes.count;
+    if (nodes.list && stale < level.nodes)
+        std::memcpy(level.stale + level.stale_nodes, nodes.list, size_t(nodes.count) * sizeof(int64_t));
+    level.stale_nodes = nodes.list ? least(stale, level.nodes) : level.nodes;
+}
+
+template <typename Real, int Fixed>
+void keep(View<Real> &view) {
+    const int fanout = fanout_of<Real, Fixed>(view);
+    for (int depth = 0; depth < view.levels; ++depth) {
+        Level<Real> &level = view.level[depth];
+        const Nodes nodes{level.stale_nodes < level.nodes ? level.stale : nullptr, level.stale_nodes};
+        for (int64_t t = 0; t < nodes.count; ++t)
+            keep_sums<Real, Fixed>(level, nodes[t], fanout);
+        level.stale_nodes = 0;
+    }
 }
 
 // Visits `count` leaves in turn. Lists their nodes, of neighbours in one node only the first, and returns how
@@ -396,13 +409,16 @@ struct Dispatch {
         (view.fanout == 16 ? sum_tree::update<Real, 16, Priority>
                            : sum_tree::update<Real, 0, Priority>)(view, indices, priorities, count, step);
     }
+    static void keep(View<Real> &view) {
+        (view.fanout == 16 ? sum_tree::keep<Real, 16> : sum_tree::keep<Real, 0>)(view);
+    }
 };
 
 template <typename Real>
 const Kernels<Real> *table(const char *name) {
     using D = Dispatch<Real>;
-    static const Kernels<Real> kernels{name, D::find, D::sample, D::template update<double>,
-                                       D::template update<float>};
+    static const Kernels<Real> kernels{
+        name, D::find, D::sample, D::template update<double>, D::template update<float>, D::keep};
     return &kernels;
 }
 

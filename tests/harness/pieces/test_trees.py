@@ -34,3 +34,11 @@ def test_an_insertion_writes_as_many_leaves_as_are_asked_for() -> None:
     *_, insert = tree_cases(TASK, 32, Target("flat"), inserted=2)
     rows, _ = insert.case.inputs(insert.case.setup(), np.random.default_rng(0))
     assert (insert.primitive, insert.batch_size, len(rows)) == ("sum_tree.insert", 2, 2)
+
+
+def test_the_time_of_an_update_includes_what_it_leaves_to_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, update, _ = tree_cases(TASK, 32, Target("native"))
+    tree, settled = update.case.setup(), []
+    monkeypatch.setattr(tree, "settle", lambda: settled.append(tree.total))
+    update.case.call(tree, (np.arange(tree.capacity), np.ones(tree.capacity, np.float32)))
+    assert settled == [tree.capacity]

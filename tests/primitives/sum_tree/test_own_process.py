@@ -37,13 +37,14 @@ def test_a_forked_tree_works_or_refuses_by_name(variant: Variant) -> None:
             lambda: tree.update(np.arange(ITEMS), np.ones(ITEMS)),
             lambda: tree.get([0]),
             tree.synchronise,
+            tree.settle,
         ]
     )
     if variant.backend in FREE and "threads" not in variant.options:
-        assert found == ["passed"] * 6
+        assert found == ["passed"] * 7
     else:
         refusal = f"RuntimeError: this {type(tree).__name__} belongs to process {os.getpid()}, found "
-        assert len(found) == 6
+        assert len(found) == 7
         assert all(one.startswith(refusal) for one in found), found
     sampled_the_same()
 

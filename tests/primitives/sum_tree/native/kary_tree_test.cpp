@@ -20,7 +20,7 @@ using placerl::sum_tree::Step;
 namespace {
 
 template <typename Real, typename Tree>
-void check_found(const Tree &tree, const std::vector<Real> &priorities, const std::vector<double> &prefixes) {
+void check_found(Tree &tree, const std::vector<Real> &priorities, const std::vector<double> &prefixes) {
     std::vector<int64_t> found(prefixes.size());
     tree.find(prefixes.data(), found.data(), int64_t(prefixes.size()));
     std::vector<double> sums{0.0};
@@ -56,7 +56,10 @@ void check_tree(int64_t capacity, int fanout, Layout layout, const char *simd) {
                 random() % 3 ? std::ldexp(double(random() % 1000 + 1), int(random() % 40) - 20) : 0;
             expected[size_t(indices[b])] = Real(priorities[b]);
         }
-        tree.update(indices.data(), priorities.data(), int64_t(indices.size()));
+        // Two updates and no descent between them.
+        const int64_t half = int64_t(indices.size()) / 2;
+        tree.update(indices.data(), priorities.data(), half);
+        tree.update(indices.data() + half, priorities.data() + half, int64_t(indices.size()) - half);
         same.update(indices.data(), priorities.data(), int64_t(indices.size()), Step::leaves);
         same.update(indices.data(), static_cast<const double *>(nullptr), int64_t(indices.size()),
                     Step::sums);
@@ -83,7 +86,7 @@ void check_tree(int64_t capacity, int fanout, Layout layout, const char *simd) {
         for (const bool stratified : {false, true}) {
             const Seed seed{{random(), random()}};
             tree.sample(seed, stratified, drawn.data(), int64_t(drawn.size()));
-            for (const auto *other : {&same, &fresh}) {
+            for (auto *other : {&same, &fresh}) {
                 other->sample(seed, stratified, drawn_same.data(), int64_t(drawn.size()));
                 CHECK(drawn == drawn_same);
             }
