@@ -7,16 +7,13 @@ import typer
 from rich.table import Table
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import JsonOption, ResultsOption, out, print_json
+from placerl.harness.cli.common import JsonOption, ResultsOption, in_short, out, print_json
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.outcome import Outcome
 from placerl.harness.core.revision import RESULTS, store_path
 
 if TYPE_CHECKING:
     from placerl.harness.papers import Verdict
-
-_MOST_VALUES = 4
-"""Numbers of one claim that the table shows; a terminal is narrow, and the report shows all."""
 
 
 @app.command(name="claims", epilog="Example: `placerl claims --only PRL --verdict 'not reproduced'`")
@@ -66,12 +63,5 @@ def _table(verdicts: "Sequence[Verdict]") -> Table:
     for column in ("claim", "statement", "published", "ours", "verdict", "provenance"):
         table.add_column(column)
     for one in verdicts:
-        table.add_row(one.key, one.statement, one.published, _in_short(one.ours), one.verdict, one.provenance)
+        table.add_row(one.key, one.statement, one.published, in_short(one.ours), one.verdict, one.provenance)
     return table
-
-
-def _in_short(values: str) -> str:
-    """Return the first values that a claim's check found."""
-    parts = values.split("; ")
-    rest = len(parts) - _MOST_VALUES
-    return values if rest <= 1 else "; ".join([*parts[:_MOST_VALUES], f"and {rest} more"])

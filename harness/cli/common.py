@@ -25,6 +25,9 @@ from placerl.primitives.quantization.precision import FLOAT_32, OTHER_PRECISIONS
 _NARROWED = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()
 out = Console(markup=False, highlight=sys.stdout.isatty(), width=None if _NARROWED else 160)
 
+_MOST_VALUES = 4
+"""Numbers of one claim that are printed; a terminal is narrow, and the report shows all."""
+
 WorkloadArgument = Annotated[
     str,
     typer.Argument(
@@ -163,3 +166,10 @@ def value_text(row: Row) -> str:
     if row.value is not None:
         return f"{row.value:.4g}"
     return f"not run: {row.reason.removeprefix('not run: ')}" if row.status == "not_run" else row.reason
+
+
+def in_short(values: str) -> str:
+    """Return the first of a claim's numbers, which are separated by "; ", and how many more there are."""
+    parts = values.split("; ")
+    rest = len(parts) - _MOST_VALUES
+    return values if rest <= 1 else "; ".join([*parts[:_MOST_VALUES], f"and {rest} more"])

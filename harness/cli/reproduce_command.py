@@ -89,7 +89,7 @@ def reproduce_command(
         failed = _on_cluster(ray, tier, cells, results, fresh) if ray else _here(tier, cells, results, fresh)
     else:
         failed = []
-    write_report(results, as_json)
+    write_report(results, as_json, only=only)
     exit_if_failed(failed)
 
 

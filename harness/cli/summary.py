@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from placerl.harness import papers
-from placerl.harness.cli.common import out, print_json
+from placerl.harness.cli.common import in_short, out, print_json
 from placerl.harness.core.revision import store_path
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.papers import Outcome
@@ -22,7 +22,7 @@ MOST_MAPPINGS, MOST_COMPARISONS = 12, 6
 """Most lines of a table with a line for each workload and batch size; the report has them all."""
 
 
-def write_report(results: Path, as_json: bool, references: Path | None = None) -> None:
+def write_report(results: Path, as_json: bool, references: Path | None = None, only: str = "") -> None:
     """Write the report of a folder of results to its subfolder `report`, and print a summary.
 
     The summary has the fastest mappings, the comparisons with other libraries, the errors of predictions, the numbers
@@ -31,8 +31,11 @@ def write_report(results: Path, as_json: bool, references: Path | None = None) -
     Args:
         as_json: whether to print JSON instead: the report's path, all verdicts, and the numbers of rows.
         references: folder of reference runs, if the report is to show what changed since one of them.
+        only: a paper's or a claim's key, if nothing but the verdicts on its claims is to be printed.
     """
+    keys = {claim.key for claim in papers.claims(only)}
     page, content = site.write(store_path(results), results / "report", references)
+    verdicts = [verdict for verdict in content.verdicts if verdict.key in keys]
     timed, noisy = _noise(content)
     if as_json:
         print_json(
@@ -40,9 +43,14 @@ def write_report(results: Path, as_json: bool, references: Path | None = None) -
                 "report": str(page.resolve()),
                 "timed_rows": timed,
                 "too_noisy_rows": noisy,
-                "verdicts": [verdict.to_json() for verdict in content.verdicts],
+                "verdicts": [verdict.to_json() for verdict in verdicts],
             }
         )
+        return
+    if only:
+        for verdict in verdicts:
+            typer.echo("\n".join(_said(verdict)))
+        typer.echo(f"Report: {page.resolve()}")
         return
     _print_answers(content)
     out.print(_verdicts(content))
@@ -54,6 +62,21 @@ def write_report(results: Path, as_json: bool, references: Path | None = None) -
     if timed:
         typer.echo(f"{noisy:,} of {timed:,} timed rows too noisy ({noisy / timed:.1%})")
     typer.echo(f"Report: {page.resolve()}")
+
+
+def _said(verdict: papers.Verdict) -> list[str]:
+    """Return a verdict as lines: what was stated and shown, why, and what it needs if it was not run."""
+    lines = {
+        "": verdict.statement,
+        "published: ": in_short(verdict.published),
+        "here: ": in_short(verdict.ours),
+        "why: ": verdict.finding.explanation,
+        "needs: ": verdict.needs,
+    }
+    return [
+        f"{verdict.key}: {verdict.finding.outcome}",
+        *(f"  {what}{text}" for what, text in lines.items() if text),
+    ]
 
 
 def _noise(content: Content) -> tuple[int, int]:

@@ -45,7 +45,7 @@ def test_the_plan_its_time_and_what_is_left_out_are_told_first(
         monkeypatch.setattr("placerl.harness.cluster.connection.connected", lambda address: nullcontext())
         monkeypatch.setattr("placerl.harness.cluster.cells.execute", lambda *_, **__: [])
     monkeypatch.setattr(plan, "plan", lambda tier: CELLS)
-    monkeypatch.setattr(summary, "write_report", lambda *_: None)
+    monkeypatch.setattr(summary, "write_report", lambda *_, **__: None)
     monkeypatch.setattr(reproduce_command.plan_table, "left_out", lambda _: iter(["everything on a GPU"]))
     described: Any = this_machine.describe(measure_links=False).to_json()
     with Store.open(tmp_path / "placerl.sqlite") as store:
@@ -76,7 +76,7 @@ def test_a_cell_that_failed_in_part_is_named_and_is_to_be_measured_again(
     placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(plan, "plan", lambda tier: [*CELLS, partly_failing()])
-    monkeypatch.setattr(summary, "write_report", lambda *_: None)
+    monkeypatch.setattr(summary, "write_report", lambda *_, **__: None)
     outcome = placerl("reproduce", "--results", str(tmp_path))
     assert outcome.status == 1
     assert "Failed, 1: b/0; the next run tries them again." in outcome.err
@@ -97,7 +97,7 @@ def test_a_cell_without_the_memory_is_tried_again_and_is_no_failure(
         raise NotEnoughMemory("needs 4 GB")
 
     monkeypatch.setattr(plan, "plan", lambda tier: [*CELLS, Cell("b/0", 120, measure)])
-    monkeypatch.setattr(summary, "write_report", lambda *_: None)
+    monkeypatch.setattr(summary, "write_report", lambda *_, **__: None)
     for number in (1, 2):
         assert placerl("reproduce", "--results", str(tmp_path)).status == 0
         assert len(tried) == number
@@ -157,7 +157,7 @@ def test_where_nothing_is_measured_no_run_begins_that_would_hide_the_last(
     tmp_path: Path,
 ) -> None:
     written: list[Path] = []
-    monkeypatch.setattr(summary, "write_report", lambda results, _: written.append(results))
+    monkeypatch.setattr(summary, "write_report", lambda results, _, only: written.append(results))
     with Store.open(tmp_path / "placerl.sqlite") as store:
         store.begin_run("quick", "an earlier revision", {"fingerprint": "here"}).finish("a/1", [ROW])
     outcome = placerl("reproduce", "--only", key, "--results", str(tmp_path), *arguments)
@@ -185,7 +185,7 @@ def test_designs_that_have_changed_are_named_before_the_first_measurement(
     placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(plan, "plan", lambda tier: CELLS)
-    monkeypatch.setattr(summary, "write_report", lambda *_: None)
+    monkeypatch.setattr(summary, "write_report", lambda *_, **__: None)
     monkeypatch.setenv(SIMULATE_VARIABLE, "")
     said = []
     for number, changed in enumerate(([], ['"gemm" [16]', '"pair" [16]'])):

@@ -1,5 +1,6 @@
 """The last lines of `placerl reproduce` and `placerl report`: the answers first, and never more than 40 lines."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,19 @@ def test_many_workloads_are_cut_short(placerl: Placerl, tmp_path: Path) -> None:
         f"and {40 - summary.MOST_MAPPINGS} more in the report",
         f"and {20 - summary.MOST_COMPARISONS} more in the report",
     ]
+
+
+def test_of_a_paper_alone_its_verdicts_are_printed_and_no_others(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    sample.write(tmp_path / "placerl.sqlite")
+    summary.write_report(tmp_path, as_json=False, only="MAP-F13")
+    printed = capsys.readouterr().out
+    assert "Fastest mapping" not in printed
+    verdicts = [v for v in reading.read(tmp_path / "placerl.sqlite").verdicts if v.key.startswith("MAP-F13")]
+    heads = [line for line in printed.splitlines() if line.startswith("MAP-")]
+    assert heads == [f"{verdict.key}: {verdict.finding.outcome}" for verdict in verdicts]
+    assert all(f"  {verdict.statement}\n" in printed for verdict in verdicts)
+    summary.write_report(tmp_path, as_json=True, only="MAP-F13")
+    stored = json.loads(capsys.readouterr().out)["verdicts"]
+    assert [verdict["key"] for verdict in stored] == [verdict.key for verdict in verdicts]
