@@ -96,6 +96,21 @@ def by_a_model(agrees: bool, ours: tuple[Number, ...], said: str, *, unknown: st
 Check = Callable[[pd.DataFrame], Finding]
 
 
+@dataclass(frozen=True)
+class PapersOwn:
+    """What restricts measurements to implementations of the paper's kind.
+
+    By default a claim is judged with the best of each device today, which the paper may not have had.
+
+    Attributes:
+        words: the paper's implementations, as text.
+        of: returns the measurements without those of other implementations.
+    """
+
+    words: str
+    of: Callable[[pd.DataFrame], pd.DataFrame]
+
+
 class Claim:
     """One statement of a paper: a subclass in the file of its figure, table or section says everything about it.
 
@@ -116,6 +131,8 @@ class Claim:
         everywhere: whether the measurements of all machines of a store are judged instead of those of one.
         assumptions: turn `judge` into a check under two assumptions, where the paper does not state which one holds,
             such as `at_both_clocks`.
+        as_in_the_paper: restricts the measurements to implementations of the paper's kind, for a second finding; None
+            if there is no such finding.
     """
 
     key: str
@@ -130,6 +147,7 @@ class Claim:
     commands: tuple[str, ...] = ()
     everywhere: bool = False
     assumptions: tuple[Callable[[Check], Check], ...] = ()
+    as_in_the_paper: PapersOwn | None = None
 
     def cells(self, tier: TierLimits) -> list[Cell]:
         """Return the cells (pieces of the plan) that measure what is judged; claims may share some."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from placerl.harness.core.outcome import Outcome
 from placerl.harness.papers import discovery
-from placerl.harness.papers.base import Claim
+from placerl.harness.papers.base import Claim, Verdict
 from placerl.harness.papers.device_table import DeviceTable, Entry
 from placerl.harness.papers.machines import JointVerdict, of_no_machine
 from placerl.harness.papers.number import Number
@@ -25,12 +26,14 @@ class DeviceFigure:
     """The tables of one figure or table of a paper.
 
     Attributes:
-        claims: the verdicts on what the paper says of the figure, over all machines.
+        claims: the verdicts on what the paper says of the figure, over all machines, with the best of each device.
+        as_in_the_paper: those with implementations of the paper's kind, by claim; only where a claim has them.
         tables: its tables, with the numbers of all machines.
     """
 
     claims: tuple[JointVerdict, ...]
     tables: tuple[DeviceTable, ...]
+    as_in_the_paper: Mapping[str, JointVerdict]
 
     @property
     def key(self) -> str:
@@ -42,6 +45,13 @@ class DeviceFigure:
         """Return the paper's key and the place of the figure, such as "MAP VII-C, Fig. 12"."""
         claim = self.claims[0].claim
         return f"{claim.paper} {claim.place}"
+
+    def second_finding(self, key: str) -> tuple[str, Outcome] | None:
+        """Return the paper's implementations, as text, and what a claim's verdict is with these; None without one."""
+        found = self.as_in_the_paper.get(key)
+        if found is None or found.claim.as_in_the_paper is None:
+            return None
+        return found.claim.as_in_the_paper.words, found.outcome
 
 
 def by_figure() -> list[list[Claim]]:
@@ -70,14 +80,28 @@ def tables_of(machine: str, frame: pd.DataFrame) -> Tables:
     }
 
 
-def figures(machines: Sequence[Tables], verdicts: Iterable[JointVerdict]) -> list[DeviceFigure]:
+def verdicts_of(frame: pd.DataFrame) -> list[Verdict]:
+    """Return the verdicts of one machine on the claims on these figures, with the best of each device."""
+    return [claim.evaluate(frame) for some in by_figure() for claim in some]
+
+
+def as_in_the_papers(frame: pd.DataFrame) -> list[Verdict]:
+    """Return the verdicts of one machine with implementations of the papers' kind, on the claims that have them."""
+    claims = [claim for some in by_figure() for claim in some]
+    return [claim.evaluate(claim.as_in_the_paper.of(frame)) for claim in claims if claim.as_in_the_paper]
+
+
+def figures(
+    machines: Sequence[Tables], verdicts: Iterable[JointVerdict], as_in_the_paper: Iterable[JointVerdict]
+) -> list[DeviceFigure]:
     """Return the figures about devices, paper by paper.
 
     Args:
         machines: the tables of each machine (`tables_of`).
-        verdicts: the verdicts over all machines, at least those on the claims on these figures.
+        verdicts, as_in_the_paper: those of `verdicts_of` and of `as_in_the_papers` over all machines.
     """
     judged = {one.claim.key: one for one in verdicts}
+    printed = {one.claim.key: one for one in as_in_the_paper}
     return [
         DeviceFigure(
             tuple(judged[claim.key] for claim in some),
@@ -87,6 +111,7 @@ def figures(machines: Sequence[Tables], verdicts: Iterable[JointVerdict]) -> lis
                 if _has_tables(claim)
                 for tables in zip(*(machine[claim.key] for machine in machines), strict=True)
             ),
+            {claim.key: printed[claim.key] for claim in some if claim.key in printed},
         )
         for some in by_figure()
     ]

@@ -11,6 +11,7 @@ import pandas as pd
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.candidates import REFERENCE
 from placerl.harness.papers import charts
+from placerl.harness.papers.base import PapersOwn
 from placerl.harness.papers.charts import Panel
 from placerl.harness.papers.evidence import number, records, select
 from placerl.harness.papers.number import Number
@@ -89,6 +90,19 @@ def replay_times(frame: pd.DataFrame, workload: str, call: str) -> pd.DataFrame:
         The rows of `frame` with these times, with a column `kind`: "cpu", "cuda" or "fpga".
     """
     return times(frame, workload, call, simulated_profile.BANKED[call])
+
+
+def _of_the_papers(frame: pd.DataFrame) -> pd.DataFrame:
+    in_pytorch = (frame["backend"] == "torch") & frame["device"].str.split(":").str[0].isin((CPU, GPU))
+    steps = (frame["primitive"] == "learner.step") & ~in_pytorch
+    trained = (frame["suite"] == Suite.VALIDATION) & frame["mapping"].str.match("native|opencl", na=False)
+    return frame[~(steps | trained)]
+
+
+LEARNERS_OF_THE_PAPERS = PapersOwn(
+    "PyTorch on CPU and GPU, a pipeline with units for each layer on the FPGA", _of_the_papers
+)
+"""The learners of MAP (VI-B) and of PRL (4.2.1)."""
 
 
 def fastest_rows(rows: pd.DataFrame) -> dict[str, dict[int, Any]]:

@@ -15,6 +15,9 @@ from placerl.harness.papers.device_table import COLUMNS, DeviceTable, Entry
 from placerl.harness.papers.device_times import GPU
 from placerl.harness.papers.evidence import mapping_of, number, races_lost, records
 
+Tried = Mapping[tuple[str, int], Mapping[Assignment, Any]]
+"""Measurements by workload and batch size, and then by device assignment."""
+
 
 def tried_mappings(frame: pd.DataFrame) -> dict[tuple[str, int], dict[Assignment, Any]]:
     """Return the measurement of the fastest mapping under each device assignment, in trainings with the fused loop.
@@ -65,7 +68,7 @@ def assignment_of(row: Any) -> Assignment:
 
 
 def of_trainings(
-    frame: pd.DataFrame,
+    tried: Tried,
     workload: str,
     part: str,
     sizes: Sequence[int],
@@ -74,11 +77,12 @@ def of_trainings(
     """Return the table of the fastest trainings with one part on CPU, GPU and FPGA, and the other wherever it is best.
 
     Args:
+        tried: the mappings that were run (`tried_mappings`).
         part: "learner" or "replay".
         sizes, stated: as of `DeviceTable`.
     """
     ours: dict[str, dict[int, list[Entry]]] = {}
-    for (name, size), by_choice in tried_mappings(frame).items():
+    for (name, size), by_choice in tried.items():
         if name != workload:
             continue
         for choice, row in by_choice.items():

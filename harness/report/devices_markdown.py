@@ -41,7 +41,11 @@ def page(devices: Devices, drawn: set[str]) -> str:
 def _figure(devices: Devices, figure: DeviceFigure, *, picture: bool) -> Iterator[str]:
     yield from (f"## {figure.place}", "")
     for one in figure.claims:
-        yield f"- {one.claim.key}: {escaped(one.claim.statement)}: **{one.outcome}**"
+        line = f"- {one.claim.key}: {escaped(one.claim.statement)}: **{one.outcome}**"
+        if second := figure.second_finding(one.claim.key):
+            words, outcome = second
+            line += f" with the best of each device; **{outcome}** as in the paper: {words}"
+        yield line
     yield ""
     if picture:
         yield from (

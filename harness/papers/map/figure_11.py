@@ -15,6 +15,7 @@ from placerl.harness.papers.device_times import (
     FPGA,
     FPGA_AND_GPU,
     GPU,
+    LEARNERS_OF_THE_PAPERS,
     fastest,
     lacking,
     learner_times,
@@ -31,6 +32,7 @@ class _OverBatches(Claim):
     workload: str
     needs = FPGA_AND_GPU
     assumptions = (at_both_clocks,)
+    as_in_the_paper = LEARNERS_OF_THE_PAPERS
 
     def panels(self, frame: pd.DataFrame) -> Panels:
         words = ("the FPGA is fastest below (published)", "the GPU above (published)")

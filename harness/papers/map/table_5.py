@@ -21,7 +21,7 @@ from placerl.harness.papers.device_table import DeviceTable
 from placerl.harness.papers.evidence import NEAR, near, number, rows_of
 from placerl.harness.papers.experiments import Experiment
 from placerl.harness.papers.number import Number, from_cell, from_text
-from placerl.harness.papers.tried_mappings import of_trainings
+from placerl.harness.papers.tried_mappings import of_trainings, tried_mappings
 from placerl.primitives.fpga.explore.map_replay import MOST_BANKS
 
 OPTIMAL = Experiment(
@@ -191,14 +191,14 @@ class OptimalMappings(_OfTable5):
             (row.workload, row.batch_size): row.parameters.ours
             for row in rows_of(frame, OPTIMAL, "as_printed", backend=MODEL)
         }
-        tables = []
+        tables, tried = [], tried_mappings(frame)
         for workload in absent_platforms.MAP_WORKLOADS:
             printed = absent_platforms.printed_mappings(workload)
             stated = {
                 size: f"{mapping} (Algorithm 3 on modelled times: {chosen.get((workload, size), 'not run')})"
                 for size, mapping in printed.items()
             }
-            tables.append(of_trainings(frame, workload, "learner", list(printed), stated))
+            tables.append(of_trainings(tried, workload, "learner", list(printed), stated))
         return tables
 
 

@@ -13,6 +13,7 @@ from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
 from placerl.harness.papers.charts import Panel, Panels
 from placerl.harness.papers.device_table import DeviceTable
+from placerl.harness.papers.device_times import LEARNERS_OF_THE_PAPERS
 from placerl.harness.papers.evidence import mapping_of, number
 from placerl.harness.papers.number import Number, from_text, ratio
 from placerl.harness.papers.prl.benchmarks import LARGE, SMALL, WORKLOADS
@@ -84,6 +85,7 @@ class BatchDecidesWhichDeviceMatters(Claim):
     reads = ("validation",)
     commands = BOTH_SIZES
     assumptions = (at_both_latencies,)
+    as_in_the_paper = LEARNERS_OF_THE_PAPERS
     decides = "mappings with parts on a CUDA device, at batch sizes 32 and 512 of one benchmark (`placerl validate`)"
 
     def judge(self, frame: pd.DataFrame) -> Finding:
@@ -158,8 +160,9 @@ class BatchDecidesWhichDeviceMatters(Claim):
             SMALL: "the device of replay management decides",
             LARGE: "the device of the learner decides",
         }
+        tried = tried_mappings(frame)
         return [
-            of_trainings(frame, workload, part, (SMALL, LARGE), stated)
+            of_trainings(tried, workload, part, (SMALL, LARGE), stated)
             for workload in WORKLOADS
             for part in ("learner", "replay")
         ]

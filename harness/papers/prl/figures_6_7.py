@@ -15,6 +15,7 @@ from placerl.harness.papers.device_times import (
     CPU,
     FPGA,
     GPU,
+    LEARNERS_OF_THE_PAPERS,
     NAMES,
     fastest,
     lacking,
@@ -125,6 +126,7 @@ class LearnerIsFastestOnDevices(Claim):
     reads = device_times.reads(WORKLOAD)
     commands = ("placerl reproduce --only PRL-F7 --tier standard", "placerl report")
     assumptions = (at_both_clocks,)
+    as_in_the_paper = LEARNERS_OF_THE_PAPERS
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = learner_times(frame, WORKLOAD)

@@ -43,13 +43,13 @@ def test_a_table_has_the_fastest_training_with_a_part_on_each_device(tmp_path: P
         mapped("native-cuda-cpu", 95.0, 32),
         replace(mapped("torch:cuda-cuda-cpu", 500.0, 32), workload="hopper-ddpg"),
     ]
-    frame = frame_of(tmp_path, *rows)
+    tried = tried_mappings(frame_of(tmp_path, *rows))
     expected = {
         "learner": {"cpu": ("native-cuda-cpu", 95.0), "cuda": ("torch:cuda-native-cpu", 70.0)},
         "replay": {"cpu": ("native-native-cpu", 90.0), "cuda": ("native-cuda-cpu", 95.0)},
     }
     for part, fastest in expected.items():
-        table = of_trainings(frame, "cartpole-dqn", part, (32, 512), {})
+        table = of_trainings(tried, "cartpole-dqn", part, (32, 512), {})
         found = {kind: by_size[32] for kind, by_size in table.ours.items()}
         assert {kind: (one.how, one.number.value) for kind, (one,) in found.items()} == fastest
         again = "`placerl validate --only cartpole-dqn/32 --tier standard`, the others alike."

@@ -13,7 +13,7 @@ def test_the_committed_page_has_every_figure_with_its_verdicts() -> None:
     verdicts = dict(re.findall(r"^\| ([A-Z]{3}-\S+) \| .+? \| ([a-z ]+) \|", VERDICTS, re.MULTILINE))
     for some in by_figure():
         section = PAGE.partition(f"\n## {some[0].paper} {some[0].place}\n")[2].partition("\n## ")[0]
-        said = dict(re.findall(r"^- ([A-Z]{3}-\S+): .*: \*\*([a-z ]+)\*\*$", section, re.MULTILINE))
+        said = dict(re.findall(r"^- ([A-Z]{3}-\S+): .*: \*\*([a-z ]+)\*\*(?:$| with)", section, re.MULTILINE))
         assert said == {claim.key: verdicts[claim.key] for claim in some}, "as over all evidence"
         assert "| CPU | GPU | FPGA | best here | the paper says |" in section
         for name in re.findall(r"\(\.\./pictures/(\S+)\)", section):
