@@ -71,11 +71,13 @@ def evidence(frame: pd.DataFrame, runs: Sequence[RunRecord]) -> Evidence:
     """Return what measurements say on the figures about devices, machine by machine.
 
     Args:
-        frame: the measurements of all these runs.
+        frame: the measurements of all these runs, and others that depend on no machine.
     """
-    frames = machines.by_machine(machines.last_of_machines(frame))
+    described = {run.fingerprint: run.machine for run in runs}
+    every = machines.by_machine(machines.last_of_machines(frame))
+    frames = {machine: own for machine, own in every.items() if machine in described}
     return Evidence(
-        {run.fingerprint: run.machine for run in runs if run.fingerprint in frames},
+        {machine: described[machine] for machine in frames},
         {machine: device_figures.tables_of(machine, own) for machine, own in frames.items()},
         {machine: device_figures.verdicts_of(own) for machine, own in frames.items()},
         {machine: device_figures.as_in_the_papers(own) for machine, own in frames.items()},
