@@ -17,6 +17,7 @@ from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.papers import charts
 from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.number import Number, merge_rows
+from placerl.harness.papers.papers_own import PapersOwn
 from placerl.harness.store.cell import Cell
 
 if TYPE_CHECKING:
@@ -94,21 +95,6 @@ def by_a_model(agrees: bool, ours: tuple[Number, ...], said: str, *, unknown: st
 
 
 Check = Callable[[pd.DataFrame], Finding]
-
-
-@dataclass(frozen=True)
-class PapersOwn:
-    """What restricts measurements to implementations of the paper's kind.
-
-    By default a claim is judged with the best of each device today, which the paper may not have had.
-
-    Attributes:
-        words: the paper's implementations, as text.
-        of: returns the measurements without those of other implementations.
-    """
-
-    words: str
-    of: Callable[[pd.DataFrame], pd.DataFrame]
 
 
 class Claim:

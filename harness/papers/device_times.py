@@ -11,10 +11,10 @@ import pandas as pd
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.candidates import REFERENCE
 from placerl.harness.papers import charts
-from placerl.harness.papers.base import PapersOwn
 from placerl.harness.papers.charts import Panel
 from placerl.harness.papers.evidence import number, records, select
 from placerl.harness.papers.number import Number
+from placerl.harness.papers.papers_own import PapersOwn
 from placerl.harness.profile import simulated as simulated_profile
 
 CPU, GPU, FPGA, OPENCL = "cpu", "cuda", "fpga", "opencl"
