@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("amaranth", reason="needs the extra fpga")
+
 from placerl.harness.papers.ppo import table_2_devices
 from placerl.primitives.fpga.cycles.ppo import PpoIteration
 from tests.harness.papers.ppo.test_table_2 import SMALL, rows
