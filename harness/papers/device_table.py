@@ -92,10 +92,11 @@ class DeviceTable:
         if len(best) < 2:
             return ""
         (kind, first), (other, second), *_ = best.items()
+        missing = "".join(f" ({name} not run)" for one, name in COLUMNS.items() if one not in best)
         if max(_costs(first)) >= min(_costs(second)):
-            return f"{COLUMNS[kind]} or {COLUMNS[other]}: their intervals overlap, or one has none"
-        times = _cost(second) / _cost(first)
-        return f"{COLUMNS[kind]}, {format_value(times, 2)} times as fast as the {COLUMNS[other]}"
+            return f"{COLUMNS[kind]} or {COLUMNS[other]}: their intervals overlap, or one has none{missing}"
+        times = format_value(_cost(second) / _cost(first), 2)
+        return f"{COLUMNS[kind]}, {times} times as fast as the {COLUMNS[other]}{missing}"
 
     def gaps(self) -> Iterator[str]:
         """Yield a sentence for each kind of device without a number of this project at some sizes: what measures it."""
