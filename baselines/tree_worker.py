@@ -9,9 +9,9 @@ the library, and `NOTE` says what else its calls do.
 
 Each line of standard input is a job in JSON; each line of standard output is its answer in JSON:
 {"capacity": n} creates a filled tree, checks it, and answers {"version": ..., "note": ...};
-{"operation": "sample" | "update", "batch_size": B, "calls": n, "seed": s} answers {"wall_s": seconds of n calls}.
-Each call gets arguments of its own, made before the clock starts. Another operation, if the tree has it, is called
-with random leaves. A job that cannot be done gets {"error": ...}.
+{"operation": "sample" | "update" | "update_and_sample", "batch_size": B, "calls": n, "seed": s} answers {"wall_s":
+seconds of n calls}. Each call gets arguments of its own, made before the clock starts. Another operation, if the tree
+has it, is called with random leaves. A job that cannot be done gets {"error": ...}.
 """
 
 import gc
@@ -50,8 +50,8 @@ def time_calls(part, job):
 
     Args:
         part: the tree, and the number of its leaves.
-        job: `{"operation": "sample" | "update", "batch_size": B, "calls": n, "seed": s}`; another operation is a
-            method of the tree that is called with B random leaves.
+        job: `{"operation": "sample" | "update" | "update_and_sample", "batch_size": B, "calls": n, "seed": s}`; another
+            operation is a method of the tree that is called with B random leaves.
     """
     tree, capacity = part
     rng = np.random.default_rng(job["seed"])
@@ -60,10 +60,17 @@ def time_calls(part, job):
         arguments = [(size, rng)] * job["calls"]
         call = tree.sample
     else:
-        call = getattr(tree, job["operation"])
         arguments = [(rng.integers(0, capacity, size),) for _ in range(job["calls"])]
-        if job["operation"] == "update":
+        if job["operation"] in ("update", "update_and_sample"):
             arguments = [(indices, rng.random(size)) for (indices,) in arguments]
+        if job["operation"] == "update_and_sample":
+
+            def call(indices, priorities):
+                tree.update(indices, priorities)
+                tree.sample(size, rng)
+
+        else:
+            call = getattr(tree, job["operation"])
     # A tree on a device may return from a call before its work is done.
     synchronise = getattr(tree, "synchronise", lambda: None)
     gc.disable()

@@ -96,6 +96,7 @@ def _declared() -> Iterator[Quantity]:
         Quantity("throughput_per_watt", "1/s/W"),
         Quantity("throughput_ratio", "1", "more"),
         Quantity("time_over_memory_floor", "1", "less"),
+        Quantity("time_over_pal_tree", "1", "less"),
         Quantity("time_per_call", "s"),
         Quantity("time_per_iteration", "s"),
         Quantity("time_to_threshold", "s"),

@@ -4,10 +4,11 @@
 
 Each tree has its own process and virtual environment, is filled to its capacity, and is checked before anything
 is timed. In each round every tree does one block of calls, one tree at a time, in a new random order. Each call
-is a whole call from Python with its own arguments, including random numbers for `sample`. The native tree runs
-twice, to show its difference from itself (A/A). For each operation, capacity and batch size, the table also shows
-the fastest tree of another library, the memory floor (the time of a descent's memory accesses alone), the targets
-and whether they are met. A tree that fails or takes too long has a row that says so.
+is a whole call from Python with its own arguments, including random numbers for `sample`. An update may leave work
+to the next sample, so both are also timed in turn. The native tree runs twice, to show its difference from itself
+(A/A). For each operation, capacity and batch size, the table also shows the fastest tree of another library, PAL's
+own tree, the memory floor (the time of a descent's memory accesses alone), the targets and whether they are met. A
+tree that fails or takes too long has a row that says so.
 """
 
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ from placerl.harness.cli.bench.tree_rows import (
     TreeRow,
     floor_rows,
     own_rows,
+    pal_rows,
     peer_rows,
     within_limit,
 )
@@ -43,7 +45,7 @@ from placerl.harness.measure.protocol import Protocol, Timing
 NAME = Suite.BENCH_REPLAY
 BATCH_SIZES = (32, 256, 2048, 16384)
 CAPACITIES = (2**17, 2**20, 10**7)
-OPERATIONS = ("sample", "update")
+OPERATIONS = ("sample", "update", "update_and_sample")
 
 
 def measure(
@@ -53,7 +55,7 @@ def measure(
     rows: Sequence[TreeRow],
     report: Report,
 ) -> Sequence[TreeResult]:
-    """Time sampling and updates of all trees at one capacity and several batch sizes.
+    """Time samples, updates, and both in turn, of all trees at one capacity and several batch sizes.
 
     Args:
         capacity: number of leaves of every tree.
@@ -125,7 +127,7 @@ def bench(
     """Time this project's sum trees and other libraries', in interleaved rounds."""
     leaves, sizes = numbers("--capacities", capacities), numbers("--batch-sizes", batch_sizes)
     others = chosen("--peers", peers, PEERS)
-    rows = cache(lambda: [*own_rows(), *peer_rows(others), *floor_rows()])
+    rows = cache(lambda: [*own_rows(), *pal_rows(), *peer_rows(others), *floor_rows()])
 
     def measured(capacity: int, report: Report) -> Sequence[TreeResult]:
         return measure(capacity, sizes, rounds, rows(), report)

@@ -20,9 +20,12 @@ from placerl.primitives import sum_tree
 
 PEERS = ("tianshou", "cpprb", "pfrl", "rllib", "torchrl")
 OURS, NULL = "native", "native (null)"
+PAL = ("pal 16", "pal 1024")
+"""PAL's own tree with the fanout of the native tree, and with one that updates faster."""
 FLOORS = ("load_independent", "load_dependent")
 WORKER = registry.BASELINES / "tree_worker.py"
 OWN_TREE = Path(__file__).parents[2] / "compare" / "own_tree.py"
+PAL_TREE = OWN_TREE.with_name("pal_tree.py")
 MEMORY_FLOOR = OWN_TREE.with_name("own_memory_floor.py")
 BLOCK_S = 2e-3
 LARGEST_BLOCK = 2048
@@ -98,7 +101,7 @@ class TreeRow:
         """Let the worker time a block of calls, and return the seconds that they took.
 
         Args:
-            operation: "sample" or "update", or one of `FLOORS`.
+            operation: "sample", "update" or "update_and_sample", or one of `FLOORS`.
             seed: seed of the calls' arguments.
 
         Raises:
@@ -144,6 +147,14 @@ def floor_rows() -> list[TreeRow]:
     return [TreeRow(name, [sys.executable, str(WORKER), str(MEMORY_FLOOR)], peer=False) for name in FLOORS]
 
 
+def pal_rows() -> list[TreeRow]:
+    """Return a row for PAL's own tree with each of two fanouts, which the name ends with."""
+    return [
+        TreeRow(name, [sys.executable, str(WORKER), str(PAL_TREE), name.split()[1]], peer=False)
+        for name in PAL
+    ]
+
+
 def _torch_sees_cuda() -> bool:
     import torch
 
@@ -172,7 +183,7 @@ def case(row: TreeRow, operation: str, batch_size: int, rng: np.random.Generator
     """Return the case (a function to time) that calls a tree, which has been filled; its process times the calls.
 
     Args:
-        operation: "sample" or "update"; the memory floors have one of their own.
+        operation: "sample", "update" or "update_and_sample"; the memory floors have one of their own.
         rng: generator for the seeds of the calls' arguments.
     """
     asked = row.name if row.name in FLOORS else operation

@@ -64,12 +64,18 @@ class ScalarTree {
     }
 
     void update(const int64_t *indices, const double *priorities, int64_t count) {
-        std::vector<float> differences;
-        set_leaves(indices, priorities, count, differences);
-        add_above(indices, differences);
+        for (int64_t b = 0; b < count; ++b) {
+            int64_t node = leaves_ + indices[b];
+            const float difference = float(priorities[b]) - value(node);
+            set(node, float(priorities[b]));
+            for (int level = 0; level < levels_; ++level) {
+                node = parent(node);
+                set(node, value(node) + difference);
+            }
+        }
     }
 
-    // `update` in the two steps of PAL's Algorithm 3: the last level, then the levels above it.
+    // The same in the two steps of PAL's Algorithm 3: the last level, then the levels above it.
     void set_leaves(const int64_t *indices, const double *priorities, int64_t count,
                     std::vector<float> &differences) {
         differences.resize(size_t(count));

@@ -10,6 +10,7 @@ from placerl.harness.cli.bench.replay_bench import measure
 from placerl.harness.cli.bench.replay_table import (
     FLOOR_RATIO,
     NULL_RATIO,
+    PAL_RATIO,
     PEER_GAIN,
     TreeResult,
     judged,
@@ -18,10 +19,12 @@ from placerl.harness.cli.bench.replay_table import (
 from placerl.harness.cli.bench.tree_rows import (
     FLOORS,
     NULL,
+    PAL,
     WORKER,
     TreeRow,
     floor_rows,
     own_rows,
+    pal_rows,
     peer_rows,
 )
 from placerl.harness.measure.rows import summary_row
@@ -56,21 +59,21 @@ def test_times_ours_beside_peers_that_fail(tmp_path: Path) -> None:
     broken = [row_of(name, source, tmp_path) for name, source in BROKEN.items()]
     (missing,) = peer_rows(["no_such_peer"])
     rows = [*ours, *broken, missing]
-    rows += floor_rows()
+    rows += [*pal_rows(), *floor_rows()]
     try:
         measured = measure(5000, [32, 256], 15, rows, lambda *_: None)
     finally:
         closing(rows)
     times = [m for m in measured if m.quantity == "time_per_call"]
-    assert len(times) == 2 * 2 * len(rows)
+    assert len(times) == 3 * 2 * len(rows)
     for m in times:
-        if m.backend in ("native", "binary", *FLOORS):
+        if m.backend in ("native", "binary", *PAL, *FLOORS):
             assert m.status in ("ok", "too_noisy"), m.reason
             assert len(m.samples) == 15
         else:
             assert m.status == ("not_run" if m.backend == "no_such_peer" else "failed")
-    assert sum(m.quantity == NULL_RATIO for m in measured) == 4
-    assert sum(m.quantity == FLOOR_RATIO for m in measured) == 4
+    for quantity in (NULL_RATIO, PAL_RATIO, FLOOR_RATIO):
+        assert sum(m.quantity == quantity for m in measured) == 6
     assert not any(m.quantity == PEER_GAIN for m in measured)
     assert "exit status 3" in broken[0].failure
     assert "drawn too seldom" in broken[1].failure
@@ -96,7 +99,9 @@ def test_a_slow_tree_takes_part_in_as_many_rounds_as_its_limit_holds(monkeypatch
     rows = [Slow("slow", [], peer=True), Slow("slower", [], peer=True), Slow("fast", [], peer=True)]
     rows[1].call_s, rows[2].call_s = 2.0, 1e-3
     found = {
-        row.backend: row for row in measure(8, [8], 15, rows, lambda *_: None) if "sample" in row.primitive
+        row.backend: row
+        for row in measure(8, [8], 15, rows, lambda *_: None)
+        if row.primitive == "sum_tree.sample"
     }
     assert [len(found[row.name].samples) for row in rows] == [6, 1, 15]
     assert found["slower"].status == "too_noisy"
@@ -128,21 +133,23 @@ def cell(
         timed(NULL, null_us or native_us),
         timed("slow", 10 * peer_us, peer=True),
         timed("fast", peer_us, peer=True),
+        timed("pal 16", 2 * floor_us),
+        timed("pal 1024", 1.5 * floor_us),
         timed("load_independent", floor_us),
         timed("load_dependent", 2 * floor_us),
     ]
 
 
 @pytest.mark.parametrize(
-    ("peer_us", "floor_us", "null_us", "over_peer", "over_floor"),
+    ("peer_us", "floor_us", "null_us", "over_peer", "over_floor", "over_pal"),
     [
-        (10.0, 1.5, 2.0, "met", "met"),
-        (6.0, 0.5, 2.0, "missed", "missed"),
-        (9.0, 1.2, 3.0, "no verdict", "no verdict"),  # it differs from itself by half
+        (10.0, 1.5, 2.0, "met", "met", "met"),
+        (6.0, 0.5, 2.0, "missed", "missed", "missed"),
+        (9.0, 1.2, 3.0, "no verdict", "no verdict", "no verdict"),  # it differs from itself by half
     ],
 )
 def test_the_verdict_is_against_the_fastest_peer_and_floor(
-    peer_us: float, floor_us: float, null_us: float, over_peer: str, over_floor: str
+    peer_us: float, floor_us: float, null_us: float, over_peer: str, over_floor: str, over_pal: str
 ) -> None:
     rows = {m.quantity: m for m in judged(cell(2.0, peer_us, floor_us, null_us))}
     assert rows[PEER_GAIN].against == "fast"
@@ -151,6 +158,8 @@ def test_the_verdict_is_against_the_fastest_peer_and_floor(
     assert rows[FLOOR_RATIO].against == "load_independent"
     assert rows[FLOOR_RATIO].value == pytest.approx(2 / floor_us)
     assert rows[FLOOR_RATIO].verdict == over_floor
+    assert rows[PAL_RATIO].against == "pal 1024"
+    assert rows[PAL_RATIO].verdict == over_pal
     assert rows[NULL_RATIO].value == pytest.approx(2 / null_us)
 
 
