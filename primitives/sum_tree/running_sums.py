@@ -15,13 +15,16 @@ from placerl.primitives.measured_choice import measured_choice
 
 CHOICES = (256, 4096, 65536)
 """The choices that are timed: a level with at most this many values stores running sums."""
-MEASURED_S = 0.03
+MEASURED_S = 0.1
 BATCH_SIZE = 256
 _CAPACITIES = (2**16, 2**20)
 _FEWEST_ROUNDS = 5
-_CALLS = 8
-_GAIN = 0.98
-"""The choice with fewer levels is taken unless another one takes less than this fraction of its time."""
+_CALLS = 64
+"""Calls of a turn, so that the first ones, with the caches of the tree before, count little."""
+_TOLERANCE = 1.05
+"""Of the choices that take at most this many times the least time, the one with most levels is taken: it finds faster,
+and no choice changes the time of an update alone.
+"""
 
 
 def running_sums_max(capacity: int, fanout: int, item_bytes: int = 4, simd: str = "") -> int:
@@ -55,7 +58,7 @@ def _break_even(capacity: int, fanout: int, item_bytes: int, simd: str) -> int:
 
 
 def _fastest(capacity: int, fanout: int, item_bytes: int, simd: str) -> int:
-    """Time a tree of each choice in turns, and return the choice of the least time.
+    """Time a tree of each choice in turns, and return the choice of about the least time.
 
     The times are processor time of this thread, and the least of all rounds counts: neighbours only add.
     """
@@ -79,8 +82,5 @@ def _fastest(capacity: int, fanout: int, item_bytes: int, simd: str) -> int:
                 tree.update(tree.sample(BATCH_SIZE, rng, False), call)
             least_s[choice] = min(least_s[choice], thread_time() - start_s)
         rounds += 1
-    best = CHOICES[0]
-    for choice in CHOICES[1:]:
-        if least_s[choice] < _GAIN * least_s[best]:
-            best = choice
-    return best
+    least = min(least_s.values())
+    return max(choice for choice in CHOICES if least_s[choice] <= _TOLERANCE * least)
