@@ -74,10 +74,12 @@ def evidence(frame: pd.DataFrame, runs: Sequence[RunRecord]) -> Evidence:
         frame: the measurements of all these runs, and others that depend on no machine.
     """
     described = {run.fingerprint: run.machine for run in runs}
-    every = machines.by_machine(machines.last_of_machines(frame))
+    every = {} if frame.empty else machines.by_machine(machines.last_of_machines(frame))
     frames = {machine: own for machine, own in every.items() if machine in described}
+    # Where nothing was measured the papers' numbers stand alone.
+    frames = frames or {"": frame.iloc[:0]}
     return Evidence(
-        {machine: described[machine] for machine in frames},
+        {machine: described[machine] for machine in frames if machine in described},
         {machine: device_figures.tables_of(machine, own) for machine, own in frames.items()},
         {machine: device_figures.verdicts_of(own) for machine, own in frames.items()},
         {machine: device_figures.as_in_the_papers(own) for machine, own in frames.items()},
@@ -93,8 +95,6 @@ def of_references(references: Sequence[Reference]) -> Devices:
 def of_content(content: Content) -> Devices:
     """Return the figures over the machines of a report's store and of all committed runs."""
     theirs, runs = _committed()
-    if content.everything.empty:
-        return _together(theirs, runs)
     own = evidence(content.everything, content.runs)
     # A machine of both counts with the runs of the store; its own machines come first.
     both = Evidence(

@@ -68,3 +68,19 @@ def test_a_machine_whose_run_is_committed_counts_once(tmp_path: Path, committed:
     assert list(shown.machines) == ["gpu-machine"]
     (entry,) = shown.figures[0].tables[0].at("cuda", 32)
     assert entry.number.value == 7e-5
+
+
+def test_without_any_run_the_papers_numbers_stand_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a wheel in a new folder, which ships no committed run."""
+    monkeypatch.setattr(devices.reference, "load", lambda: [])
+    monkeypatch.setattr(devices, "_committed", devices._committed.__wrapped__)  # without its cache
+    with Store.open(tmp_path / "store.sqlite"):
+        pass
+    shown = devices.of_content(reading.read(tmp_path / "store.sqlite"))
+    assert len(shown.figures) == len(by_figure())
+    assert not shown.letters
+    (platform,) = next(one for one in shown.figures if one.key == "FIX-F8").tables
+    assert [entry.number.value for entry in platform.published["fpga"][64]] == [13_210]
+    assert next(platform.gaps()).startswith("CPU not run at 64, 128, 256, 512: ")
