@@ -72,7 +72,7 @@ def diff_command(
 
 def _read(text: str) -> tuple[RunRecord, Sequence[Row]]:
     """Return the run that the text names, with its measurements; for a cell measured again, only the last."""
-    from placerl.harness.report.reference import last_attempts, runs_with_results
+    from placerl.harness.store.reference import last_attempts, runs_with_results
 
     name, mark, number = text.rpartition("#")
     path = Path(name if mark else text)

@@ -8,7 +8,7 @@ import typer
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import JsonOption, ResultsOption, print_files
 from placerl.harness.core.revision import RESULTS, store_path
-from placerl.harness.report.files import EXPORTED
+from placerl.harness.report.formats import EXPORTED
 
 
 @app.command(epilog="Example: `placerl export --format csv,markdown,latex`")

@@ -57,7 +57,7 @@ def _taking(path: Path, target: Path) -> Callable[[Store], int]:
     Raises:
         UserError: the path is neither a store nor a reference run, or it is the store that takes them in.
     """
-    from placerl.harness.report import reference
+    from placerl.harness.store import reference
 
     if path.suffix in reference.SUFFIXES:
         return reference.load_one(path).add_to

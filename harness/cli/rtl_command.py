@@ -10,7 +10,7 @@ import typer
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import JsonOption, print_files, print_json, print_list
 from placerl.harness.core.errors import UserError
-from placerl.harness.report.files import write_atomically
+from placerl.harness.core.files import write_atomically
 from placerl.primitives.fpga.export import toolchain
 from placerl.primitives.fpga.tools.blocks import BLOCKS, Block
 

@@ -206,7 +206,7 @@ class Timing:
 
         `rounds` is empty if they are unknown. That is so in stores of earlier versions, which do not state them,
         if blocks were left out: such rows have fewer samples than "blocks". It is so, too, if samples were left out
-        of the row later (`harness.report.reference`). Any other row has a sample of every round from the first on:
+        of the row later (`harness.store.reference`). Any other row has a sample of every round from the first on:
         earlier timings without losses, and results of `harness.measure.turns.in_rounds`.
 
         Args:

@@ -7,9 +7,10 @@ from placerl.harness import papers
 from placerl.harness.papers.base import Outcome, Verdict
 from placerl.harness.papers.device_times import GPU, WORDS
 from placerl.harness.papers.machines import JointVerdict, judged
-from placerl.harness.report import machine_facts, reference
+from placerl.harness.report import machine_facts
 from placerl.harness.report.markdown_text import code, escaped
-from placerl.harness.report.reference import Reference
+from placerl.harness.store import reference
+from placerl.harness.store.reference import Reference
 
 UNDECIDED = (Outcome.NOT_RUN, Outcome.NO_VERDICT)
 

@@ -11,12 +11,12 @@ import pandas as pd
 
 from placerl.harness.papers import Verdict
 from placerl.harness.papers.number import Number
-from placerl.harness.report.reference import Reference
 from placerl.harness.report.rows.libraries import BaselineComparison, BaselineVersions, Learning
 from placerl.harness.report.rows.mappings import Choice, PredictedThroughput
 from placerl.harness.report.rows.primitives import DeviceRoof, PrimitiveTime, RooflinePoint
 from placerl.harness.report.rows.runs import Change, Fact, Gap, NoisyRows
 from placerl.harness.report.rows.trainings import Portability, Throughput, TrainingCurve, TrainingResult
+from placerl.harness.store.reference import Reference
 from placerl.harness.store.store import RunRecord
 
 

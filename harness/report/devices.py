@@ -17,10 +17,11 @@ from placerl.harness.papers.base import Verdict
 from placerl.harness.papers.device_figures import DeviceFigure, Tables
 from placerl.harness.papers.device_table import Entry
 from placerl.harness.papers.device_times import GPU, OPERATIONS
-from placerl.harness.report import machine_facts, reference
+from placerl.harness.report import machine_facts
 from placerl.harness.report.content import Content
 from placerl.harness.report.machine_facts import letters
-from placerl.harness.report.reference import Reference
+from placerl.harness.store import reference
+from placerl.harness.store.reference import Reference
 from placerl.harness.store.store import RunRecord
 
 

@@ -36,14 +36,15 @@ from typing import Any
 import pandas as pd
 
 from placerl.harness.core.errors import UserError
+from placerl.harness.core.files import write_atomically
 from placerl.harness.core.row import HowTimed
 from placerl.harness.papers import Verdict, claims
 from placerl.harness.papers.device_table import COLUMNS
 from placerl.harness.papers.notes import notes
 from placerl.harness.papers.number import Number
-from placerl.harness.report import devices, machine_facts, reference, text_tables
+from placerl.harness.report import devices, machine_facts, text_tables
 from placerl.harness.report.content import Content
-from placerl.harness.report.files import EXPORTED, write_atomically
+from placerl.harness.report.formats import EXPORTED
 from placerl.harness.report.hardware_agent import hardware_agent, time_to_learn
 from placerl.harness.report.reading import read_all
 from placerl.harness.report.rows.libraries import BaselineComparison, BaselineVersions, Learning
@@ -51,6 +52,7 @@ from placerl.harness.report.rows.mappings import Choice, PredictedThroughput
 from placerl.harness.report.rows.primitives import DeviceRoof, PrimitiveTime, RooflinePoint
 from placerl.harness.report.rows.runs import Change, Fact, Gap, NoisyRows
 from placerl.harness.report.rows.trainings import Portability, Throughput, TrainingCurve, TrainingResult
+from placerl.harness.store import reference
 from placerl.harness.store.store import RunRecord
 
 DEVICES = "devices"

@@ -1,6 +1,6 @@
 """Writes the headline results of a committed reference run: README's table and picture, and a page of verdicts.
 
-To be run after a new reference run is saved (`harness.report.reference`):
+To be run after a new reference run is saved (`harness.store.reference`):
 
     python -m placerl.harness.report.headline standard
 
@@ -22,16 +22,17 @@ from pathlib import Path
 from markupsafe import Markup
 
 from placerl.harness.core.errors import UserError
+from placerl.harness.core.files import write_atomically
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.papers.machines import JointVerdict
 from placerl.harness.papers.notes import notes
 from placerl.harness.papers.number import Number, from_text
-from placerl.harness.report import all_evidence, answers, devices, devices_markdown, pages, plots, reference
+from placerl.harness.report import all_evidence, answers, devices, devices_markdown, pages, plots
 from placerl.harness.report.content import Content
-from placerl.harness.report.files import write_atomically
 from placerl.harness.report.markdown_text import code, escaped
 from placerl.harness.report.reading import read
-from placerl.harness.report.reference import Reference
+from placerl.harness.store import reference
+from placerl.harness.store.reference import Reference
 from placerl.harness.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ from placerl.harness.papers.machines import with_shared
 from placerl.harness.report import machine_facts, performance, roofline, tables
 from placerl.harness.report.baseline_versions import baseline_versions
 from placerl.harness.report.content import Content
-from placerl.harness.report.reference import Reference, beside, runs_with_results
+from placerl.harness.store.reference import Reference, beside, runs_with_results
 from placerl.harness.store.store import RunRecord, Store
 
 

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from placerl.harness.core.errors import UserError
-from placerl.harness.report import pages, reference
+from placerl.harness.core.files import write_atomically
+from placerl.harness.report import pages
 from placerl.harness.report.content import Content
-from placerl.harness.report.files import write_atomically
 from placerl.harness.report.reading import read_all
+from placerl.harness.store import reference
 
 
 def write(store: Path, folder: Path, references: Path | None = None) -> tuple[Path, Content]:

@@ -17,6 +17,7 @@ import typer
 from placerl.harness.cli.common import JsonOption, ResultsOption, exit_if_failed, print_json
 from placerl.harness.compare import registry
 from placerl.harness.core.errors import UserError
+from placerl.harness.core.files import write_atomically
 from placerl.harness.core.progress import Report, bar
 from placerl.harness.core.revision import RESULTS
 from placerl.harness.core.row import Row
@@ -24,7 +25,6 @@ from placerl.harness.measure import statistics
 from placerl.harness.plan import plan, tiers
 from placerl.harness.plan.predicting import begin
 from placerl.harness.report import machine_facts
-from placerl.harness.report.files import write_atomically
 from placerl.harness.report.text_tables import TextTable, as_markdown
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run

@@ -9,7 +9,7 @@ import pytest
 
 from placerl.harness import papers
 from placerl.harness.core.revision import store_path
-from placerl.harness.report import reference
+from placerl.harness.store import reference
 from placerl.harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused, stored
 from tests.harness.papers.rows import measurement, profiled

@@ -5,7 +5,7 @@ import pytest
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.quantities import QUANTITIES
 from placerl.harness.core.suites import PREDICTING, Suite
-from placerl.harness.report import reference
+from placerl.harness.store import reference
 from placerl.harness.store.rows import OtherResult
 
 

@@ -27,7 +27,7 @@ from placerl.harness.papers.evidence import (
     select,
 )
 from placerl.harness.papers.experiments import Columns, Experiment
-from placerl.harness.report import reference
+from placerl.harness.store import reference
 from placerl.harness.store.rows import ClaimRow
 from placerl.harness.store.store import Store
 from tests.harness.old_form import replace

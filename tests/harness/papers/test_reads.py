@@ -17,11 +17,11 @@ from placerl.harness.papers.fix import training
 from placerl.harness.papers.ppo import table_2_iterations
 from placerl.harness.plan import plan as reproduce
 from placerl.harness.plan.tiers import TIERS
-from placerl.harness.report import pages, plots, reference
+from placerl.harness.report import pages, plots
 from placerl.harness.report.reading import read
 from placerl.harness.runtime.measured_run import Extent
 from placerl.harness.runtime.resolve import resolve
-from placerl.harness.store import peak_memory
+from placerl.harness.store import peak_memory, reference
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Store
 from tests.harness.old_form import details_of

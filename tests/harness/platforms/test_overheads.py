@@ -9,7 +9,7 @@ from placerl.harness.core.shipped import shipped
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.absent_platforms import modelled, work_of
 from placerl.harness.platforms import overheads
-from placerl.harness.report import reference
+from placerl.harness.store import reference
 from placerl.harness.store.rows import PieceTime
 
 JETSON = """

@@ -6,8 +6,9 @@ from placerl.harness import papers
 from placerl.harness.core.outcome import Outcome
 from placerl.harness.papers.base import Finding, Verdict
 from placerl.harness.papers.machines import JointVerdict
-from placerl.harness.report import all_evidence, headline, reference
-from placerl.harness.report.reference import Reference
+from placerl.harness.report import all_evidence, headline
+from placerl.harness.store import reference
+from placerl.harness.store.reference import Reference
 from placerl.harness.store.store import RunRecord
 
 PAGE = (headline.ROOT / headline.VERDICTS).read_text(encoding="utf-8")

@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 
 from placerl.harness.core.errors import UserError
+from placerl.harness.core.files import write_atomically
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers.number import Number
 from placerl.harness.report import export, reading, text_tables
 from placerl.harness.report.baseline_versions import baseline_versions
-from placerl.harness.report.files import write_atomically
 from placerl.harness.report.hardware_agent import hardware_agent, time_to_learn
 from placerl.harness.store.store import Store
 from tests.harness.papers.rows import frame_of, predicted, trained

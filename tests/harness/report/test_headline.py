@@ -8,9 +8,10 @@ import pytest
 from placerl.harness.core.errors import UserError
 from placerl.harness.papers import Outcome, claims
 from placerl.harness.papers.machines import JointVerdict
-from placerl.harness.report import headline, reading, reference
+from placerl.harness.report import headline, reading
 from placerl.harness.report.content import Content
-from placerl.harness.report.reference import Reference
+from placerl.harness.store import reference
+from placerl.harness.store.reference import Reference
 from tests.harness.report import sample
 
 README = (headline.ROOT / "README.md").read_text(encoding="utf-8")

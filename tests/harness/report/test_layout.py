@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from selenium import webdriver
 
-from placerl.harness.report import reference, site
+from placerl.harness.report import site
+from placerl.harness.store import reference
 from placerl.harness.store.store import Store
 from tests.harness.report import sample
 from tests.harness.report.chromium import opened, skip_without_chromium

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from placerl.harness.report import headline, reference
+from placerl.harness.report import headline
 from placerl.harness.report.markdown_text import code, escaped, printable
 from placerl.harness.report.text_tables import TextTable, as_latex, as_markdown
+from placerl.harness.store import reference
 
 HOSTILE = (
     "![x](http://127.0.0.1/beacon.png)",

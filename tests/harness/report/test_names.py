@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from placerl.harness.report import reference
 from placerl.harness.report.names import people_s_kind, people_s_name
+from placerl.harness.store import reference
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import pytest
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers.evidence import records
-from placerl.harness.report import answers, pages, reading, reference, site
+from placerl.harness.report import answers, pages, reading, site
 from placerl.harness.report.content import Content
+from placerl.harness.store import reference
 from placerl.harness.store.store import Store
 from tests.harness.report import sample
 

@@ -15,8 +15,7 @@ import pytest
 
 from placerl.harness.core.row import HowTimed, Row
 from placerl.harness.core.suites import Suite
-from placerl.harness.report import reference
-from placerl.harness.store import migration, tables
+from placerl.harness.store import migration, reference, tables
 from placerl.harness.store.rows import ClaimRow, ComparisonResult, OfStrategy, OtherResult
 from placerl.harness.store.store import Store
 

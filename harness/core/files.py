@@ -1,4 +1,4 @@
-"""Writes files so that no reader sees an incomplete file, and names the formats of an export."""
+"""Writes files so that no reader sees an incomplete file."""
 
 import os
 import tempfile
@@ -6,9 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from placerl.harness.core.errors import UserError
-
-EXPORTED = ("csv", "parquet", "markdown", "latex")
-"""Names of the formats of `placerl export`."""
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.row import Row
-from placerl.harness.report import pages, reading, reference
+from placerl.harness.report import pages, reading
+from placerl.harness.store import reference
 from placerl.harness.store.rows import ClaimRow
 from placerl.harness.store.store import Store
 from tests.harness.papers.rows import measurement, profiled, trained

@@ -1,7 +1,7 @@
 """Saves and loads reference runs: runs in `results/reference/`, which a report compares with a new run.
 
 A reference is two files: `<name>.json`, the run with its machine, and `<name>.parquet`, its measurements. To save the
-last run of a store: `python -m placerl.harness.report.reference results/placerl.sqlite standard`. To keep the file
+last run of a store: `python -m placerl.harness.store.reference results/placerl.sqlite standard`. To keep the file
 small for git, a row with very many samples (the returns of a training's episodes) keeps evenly spaced ones, and its
 notes give the original number (`samples_measured`). The samples of a timed row are times converted to full core
 speed; the times as the clock gave them are left out.
@@ -21,16 +21,16 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from placerl.harness.core.errors import UserError
+from placerl.harness.core.files import write_atomically
 from placerl.harness.core.row import Row
+from placerl.harness.core.shipped import shipped
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure.statistics import evenly_spread
 from placerl.harness.measure.timed_case import EXPOSURE
-from placerl.harness.papers.published import FOLDER as PAPERS_FOLDER
-from placerl.harness.report.files import write_atomically
 from placerl.harness.store import migration, tables
 from placerl.harness.store.store import RunRecord, Store, as_frame
 
-FOLDER = PAPERS_FOLDER.parent / "reference"
+FOLDER = shipped("results", "reference")
 SUFFIXES = (".json", ".parquet")
 """Suffixes of a reference's two files: the run, and its measurements."""
 MOST_SAMPLES = 1000
@@ -207,7 +207,7 @@ def _load(path: Path, *stamps: tuple[int, int] | None) -> Reference:
     except (OSError, ValidationError, ValueError, TypeError, KeyError) as error:
         first_line = str(error).partition("\n")[0]
         raise UserError(
-            path, table_path.name, first_line, "a reference as placerl.harness.report.reference saves it"
+            path, table_path.name, first_line, "a reference as placerl.harness.store.reference saves it"
         ) from error
     return Reference(path.stem, run, rows, cells)
 
@@ -247,7 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: those of the command line; by default those of this process.
     """
     parser = argparse.ArgumentParser(
-        "python -m placerl.harness.report.reference",
+        "python -m placerl.harness.store.reference",
         description="Save the last run of a store as a reference run, with which reports compare later runs.",
     )
     parser.add_argument("store", type=Path, metavar="STORE", help="path of the store: results/placerl.sqlite")
