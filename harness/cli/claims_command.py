@@ -1,5 +1,6 @@
 """The command `placerl claims`, which lists the papers' statements with the verdicts on them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,15 +42,17 @@ def claims_command(
 
     asked = [_outcome(name) for name in verdict or ()]
     keys = {claim.key for claim in claims(only)}
+    content = read(store_path(results))
     verdicts = [
-        one
-        for one in read(store_path(results)).verdicts
-        if one.key in keys and (not asked or one.finding.outcome in asked)
+        one for one in content.verdicts if one.key in keys and (not asked or one.finding.outcome in asked)
     ]
     if as_json:
-        print_json([one.to_json() for one in verdicts])
+        print_json([one.to_json() | {"lenders": content.lenders(one)} for one in verdicts])
         return
     out.print(_table(verdicts))
+    uses = Counter(lender for one in verdicts for lender in content.lenders(one))
+    for lender, count in sorted(uses.items()):
+        typer.echo(f"{count} use clock cycles or counts, which depend on no machine, of the {lender}.")
 
 
 def _outcome(name: str) -> Outcome:

@@ -1,8 +1,8 @@
 """Joins the evidence of several machines: rows that depend on no machine, and one verdict over all of them.
 
 Clock cycles of a design, what is computed from them, and counts are the same on every machine, so that they are judged
-with the measurements of each. Measured times never leave their machine: a claim about CPU and GPU is judged on the
-machines that have both.
+with the measurements of each; those of the committed reference runs belong to every store. Measured times never leave
+their machine: a claim about CPU and GPU is judged on the machines that have both.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,9 +19,12 @@ from placerl.harness.papers import discovery
 from placerl.harness.papers.base import Claim, Verdict
 from placerl.harness.papers.evidence import last_attempts
 from placerl.harness.papers.experiments import Experiment
+from placerl.harness.store import reference
 
 _GROUP = ("suite", "experiment", "workload", "batch_size", "where")
-"""Columns that rows which depend on no machine share if a later run's replace an earlier run's."""
+"""Columns that rows which depend on no machine share if a later run's replace an earlier run's. Those of a profile also
+share the part of the training that they are of: learner and replay are designs of their own.
+"""
 MEASURED_AGREEMENT = (Outcome.REPRODUCED, Outcome.IN_KIND)
 
 
@@ -44,7 +47,10 @@ def _of_no_machine(frame: pd.DataFrame) -> pd.Series:
 
 
 def _groups(rows: pd.DataFrame) -> pd.Series:
-    return rows[list(_GROUP)].map(str).agg("\x1f".join, axis=1) if len(rows) else pd.Series(dtype=str)
+    if rows.empty:
+        return pd.Series(dtype=str)
+    parts = rows["primitive"].str.partition(".")[0].where(rows["suite"] == Suite.SIMULATED_PROFILE, "")
+    return rows[list(_GROUP)].map(str).agg("\x1f".join, axis=1) + "\x1f" + parts
 
 
 def shared(frame: pd.DataFrame) -> pd.DataFrame:
@@ -77,6 +83,32 @@ def with_shared(own: pd.DataFrame, everything: pd.DataFrame) -> pd.DataFrame:
     mine = own[_of_no_machine(own)]
     replaced = mine.index[_groups(mine).isin(set(_groups(lent)))]
     return pd.concat([own.drop(index=replaced), lent])
+
+
+def _may_be_shared(table: pd.DataFrame) -> "pd.Series[bool]":
+    return table["suite"].isin((Suite.SIMULATED_PROFILE, Suite.CLAIM))
+
+
+@cache
+def committed() -> pd.DataFrame:
+    """Return the measurements of all committed reference runs that depend on no machine; their runs are below 0."""
+    frame = shared(reference.all_rows(reference.load(kept=_may_be_shared)))
+    return frame.assign(run=-frame["run"])
+
+
+def with_committed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the measurements of a store, followed by the committed ones that depend on no machine.
+
+    What a run of the store has in a later version is left out; labels continue those of the store.
+
+    Args:
+        frame: the measurements of all runs of the store.
+    """
+    others = committed()
+    others = others[~others["run_key"].isin(frame["run_key"])]  # a store may have taken in a reference run
+    lent = others.set_axis(range(len(frame), len(frame) + len(others)))
+    newest = shared(pd.concat([frame, lent])) if len(lent) else lent
+    return pd.concat([frame, lent.loc[lent.index.intersection(newest.index)]]) if len(newest) else frame
 
 
 @dataclass(frozen=True)

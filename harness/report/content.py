@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from placerl.harness.papers import Verdict
+from placerl.harness.papers.evidence import records
 from placerl.harness.papers.number import Number
 from placerl.harness.report.rows.libraries import BaselineComparison, BaselineVersions, Learning
 from placerl.harness.report.rows.mappings import Choice, PredictedThroughput
@@ -32,12 +33,13 @@ class Content:
         reference: the committed run that is shown for comparison; None if there is none.
         changes: changes of the quantities that the run and the reference both have.
         measurements: the measurements of the run and of runs of other tiers with the same code on the same machine,
-            one per row, and those of all runs of the store that depend on no machine. If something was measured several
-            times, only the last attempt is kept. The index labels are those of the frame with the whole store.
+            one per row, and those of all runs, of the store or committed, that depend on no machine. If something was
+            measured several times, only the last attempt is kept. The index labels are those of `everything`.
         core_speed: how much of the timed work ran at full core speed; empty if no measurement states it.
         noisy_rows: numbers of noisy measurements of each kind, then of all; empty if nothing was timed.
         memory: peak memory of these runs; empty if the store is too old to hold it.
-        everything: the measurements of the whole store, for verdicts that use several machines.
+        everything: the measurements of the whole store, for verdicts that use several machines, then those of committed
+            runs that depend on no machine and that the store lacks. These runs have numbers below 0.
     """
 
     run: RunRecord | None
@@ -65,6 +67,22 @@ class Content:
     core_speed: tuple[Number, ...] = ()
     noisy_rows: tuple[NoisyRows, ...] = ()
     memory: tuple[Number, ...] = ()
+
+    def lenders(self, verdict: Verdict) -> list[str]:
+        """Return the other runs whose measurements a verdict uses, as text; such measurements depend on no machine.
+
+        A claim about several machines is about all runs, so that none lends to it.
+        """
+        if verdict.claim.everywhere:
+            return []
+        own = self.run and (self.run.revision, self.run.fingerprint)
+        rows = self.everything.loc[list(verdict.rows)]
+        others = {
+            (row.started_at[:10], row.revision[:12], "committed run" if row.run < 0 else "run")
+            for row in records(rows[["started_at", "revision", "fingerprint", "run"]])
+            if (row.revision, row.fingerprint) != own
+        }
+        return [f"{kind} of {day}, revision {revision}" for day, revision, kind in sorted(others)]
 
     @property
     def slug(self) -> str:

@@ -19,7 +19,8 @@
 | `changes` | a quantity of the reference run and of this one |
 
 A number of the page becomes the columns `<name>`, `<name>_low`, `<name>_high`, `<name>_unit`, `<name>_provenance` and
-`<name>_rows`. If a store holds runs of several machines, `platforms/` has a folder for each of the others.
+`<name>_rows`. Rows of `measurements` that committed runs lend, as they depend on no machine, have a `run` below 0. If a
+store holds runs of several machines, `platforms/` has a folder for each of the others.
 
 In CSV an apostrophe precedes a text that a spreadsheet would evaluate as a formula, such as an untrusted workload
 name; Parquet holds the text unchanged.

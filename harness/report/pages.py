@@ -351,19 +351,11 @@ def render_claims(
             evidence=[
                 (row, optional_size(row.batch_size), _setting(row), number(row, row.quantity)) for row in rows
             ],
-            lent=[] if verdict.claim.everywhere else _lent(content, rows),
+            lenders=content.lenders(verdict),
             device_figure=device_figures.get(verdict.key),
             tier=plan.tier_for(verdict.claim, content.run.tier if content.run else ""),
         )
         yield verdict.key, page
-
-
-def _lent(content: Content, rows: Sequence[Any]) -> list[tuple[str, str]]:
-    """Return day and revision of the other runs that some rows of evidence are from: such rows depend on no machine."""
-    own = content.run and (content.run.revision, content.run.fingerprint)
-    return sorted(
-        {(row.started_at[:10], row.revision[:12]) for row in rows if (row.revision, row.fingerprint) != own}
-    )
 
 
 def _setting(row: Any) -> str:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from placerl.harness import papers
 from placerl.harness.papers.evidence import last_attempts
-from placerl.harness.papers.machines import with_shared
+from placerl.harness.papers.machines import with_committed, with_shared
 from placerl.harness.report import machine_facts, performance, roofline, tables
 from placerl.harness.report.baseline_versions import baseline_versions
 from placerl.harness.report.content import Content
@@ -33,7 +33,7 @@ def read_all(path: Path, references: Iterable[Reference] = ()) -> list[Content]:
     """
     references = list(references)
     with Store.open(path, read_only=True) as store:
-        runs, frame = tuple(store.runs()), store.frame()
+        runs, frame = tuple(store.runs()), with_committed(store.frame())
         chosen = platforms(runs_with_results(store))
         contents = [arrange(frame, runs, run) for run in chosen] or [arrange(frame, runs, None)]
         return [_beside_reference(store, content, references) for content in contents]

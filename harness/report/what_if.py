@@ -55,10 +55,13 @@ def tables(frame: pd.DataFrame) -> list[dict[str, object]]:
     ]
     rows = sorted((row for row in records(chosen) if _target(row)), key=_table_of)
     known = set(workloads.names())
+    groups = ((key, list(group)) for key, group in groupby(rows, key=_table_of))
     return [
-        _table(HERE, *key, _times(list(group)))
-        for key, group in groupby(rows, key=_table_of)
-        if key[0] in known and workloads.load(key[0]).algorithm.name != "ppo"
+        _table(HERE, *key, _times(group))
+        for key, group in groups
+        if key[0] in known
+        and workloads.load(key[0]).algorithm.name != "ppo"
+        and any(row.suite == Suite.PROFILE for row in group)  # cycles alone are no machine
     ]
 
 

@@ -11,7 +11,7 @@ import argparse
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +33,8 @@ from placerl.harness.store.store import RunRecord, Store, as_frame
 FOLDER = shipped("results", "reference")
 SUFFIXES = (".json", ".parquet")
 """Suffixes of a reference's two files: the run, and its measurements."""
+Kept = Callable[[pd.DataFrame], "pd.Series[bool]"]
+"""Says of each row of a table whether it is kept, by the columns that tables of every schema have."""
 MOST_SAMPLES = 1000
 """Most samples of a row that are saved: enough for its interval and its curve."""
 
@@ -95,13 +97,17 @@ def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
     return written
 
 
-def load(folder: Path = FOLDER) -> list[Reference]:
+def load(folder: Path = FOLDER, kept: Kept | None = None) -> list[Reference]:
     """Return every reference run of a folder, sorted by name; empty if the folder does not exist.
+
+    Args:
+        kept: a function of a module that chooses the measurements; the others are not read, which takes seconds.
 
     Raises:
         UserError: a file is damaged; the message names it.
     """
-    return [_load(path, *_stamps(path)) for path in sorted(folder.glob("*.json"), key=lambda path: path.stem)]
+    paths = sorted(folder.glob("*.json"), key=lambda path: path.stem)
+    return [_load(path, kept, *_stamps(path)) for path in paths]
 
 
 def load_one(path: Path) -> Reference:
@@ -111,7 +117,7 @@ def load_one(path: Path) -> Reference:
         UserError: a file is missing or damaged; the message names it.
     """
     record = path.with_suffix(".json")
-    return _load(record, *_stamps(record))
+    return _load(record, None, *_stamps(record))
 
 
 def all_rows(references: Iterable[Reference]) -> pd.DataFrame:
@@ -198,12 +204,12 @@ def _stamps(path: Path) -> Iterator[tuple[int, int] | None]:
         yield stat and (stat.st_mtime_ns, stat.st_size)
 
 
-@lru_cache(maxsize=8)  # reading all takes seconds, and a process may write several reports
-def _load(path: Path, *stamps: tuple[int, int] | None) -> Reference:
+@lru_cache(maxsize=16)  # reading all takes seconds, and a process may write several reports
+def _load(path: Path, kept: Kept | None, *stamps: tuple[int, int] | None) -> Reference:
     table_path = path.with_suffix(".parquet")
     try:
         run = TypeAdapter(RunRecord).validate_json(path.read_bytes())
-        cells, rows = read_rows(table_path)
+        cells, rows = read_rows(table_path, kept)
     except (OSError, ValidationError, ValueError, TypeError, KeyError) as error:
         first_line = str(error).partition("\n")[0]
         raise UserError(
@@ -212,7 +218,7 @@ def _load(path: Path, *stamps: tuple[int, int] | None) -> Reference:
     return Reference(path.stem, run, rows, cells)
 
 
-def read_rows(path: Path) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+def read_rows(path: Path, kept: Kept | None = None) -> tuple[tuple[str, ...], tuple[Row, ...]]:
     """Return the cells and the rows of a reference's table, also of one that was saved with schema 1.
 
     Tables that were saved without cells have one for each suite, experiment, workload and batch size.
@@ -221,6 +227,7 @@ def read_rows(path: Path) -> tuple[tuple[str, ...], tuple[Row, ...]]:
         OSError, ValueError, TypeError, KeyError: it is no table that `save` wrote.
     """
     table = pd.read_parquet(path)
+    table = table if kept is None else table[kept(table)]
     records = table.astype(object).where(table.notna(), None).to_dict("records")
     cells = [values.pop("cell", None) for values in records]
     rows = tuple(map(_row, records))

@@ -1,6 +1,7 @@
 """Verdicts over several machines: what they say together, and the rows that every machine's verdicts share."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -14,7 +15,15 @@ from placerl.harness.core.outcome import Outcome
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
-from placerl.harness.papers.machines import _last_profiles, judged, shared, together, with_shared
+from placerl.harness.papers import machines
+from placerl.harness.papers.machines import (
+    _last_profiles,
+    judged,
+    shared,
+    together,
+    with_committed,
+    with_shared,
+)
 from placerl.harness.papers.ppo.figures_12_15_cycles import DATAFLOWS_MUJOCO, AcceleratorCycles
 from placerl.harness.store.rows import ClaimRow, PieceTime
 from placerl.harness.store.store import RunRecord, as_frame
@@ -143,6 +152,55 @@ def test_a_failure_of_the_last_run_is_not_hidden_by_an_earlier_one() -> None:
     everything = frame((OLD, cycles(100)), (NEW, cycles(0, status="failed")))
     own = everything[everything["fingerprint"] == "b"]
     assert with_shared(own, everything)["status"].tolist() == ["failed"]
+
+
+def profiled_in_simulation(primitive: str, value: float) -> PieceTime:
+    return replace(
+        timed(value), suite=Suite.SIMULATED_PROFILE, primitive=primitive, backend="fpga", device="fpga:u200"
+    )
+
+
+def test_a_later_profile_of_the_replay_alone_leaves_the_learner_its_times() -> None:
+    both = (profiled_in_simulation("learner.step", 3.0), profiled_in_simulation("sum_tree.sample", 2.0))
+    again = profiled_in_simulation("sum_tree.sample", 1.0)
+    assert values(shared(frame(*((OLD, row) for row in both), (NEW, again)))) == [1.0, 3.0]
+
+
+@pytest.fixture
+def committed(monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
+    """Two committed rows, of a run that began at the time of `OLD`."""
+    lent = frame((OLD, cycles(100)), (OLD, cycles(400, batch_size=256)))
+    lent = lent.assign(run=-lent["run"], run_key="committed")
+    monkeypatch.setattr(machines, "committed", lambda: lent)
+    return lent
+
+
+def test_committed_rows_belong_to_a_store_that_lacks_them(committed: pd.DataFrame) -> None:
+    own = frame((NEW, timed(2.0)), (NEW, cycles(90)))
+    everything = with_committed(own)
+    assert everything["run"].tolist() == [1, 1, -2]
+    assert everything["value"].tolist() == [2.0, 90.0, 400.0], "a later version of its own replaces them"
+    assert everything.index.is_unique
+    assert everything.index[:2].tolist() == own.index.tolist(), (
+        "verdicts name the store's rows by these labels"
+    )
+    assert values(with_shared(own, everything)) == [2.0, 90.0, 400.0]
+
+
+def test_an_empty_store_has_all_committed_rows(committed: pd.DataFrame) -> None:
+    assert values(with_committed(frame())) == values(committed)
+
+
+def test_a_store_that_has_taken_a_committed_run_in_has_its_rows_once(committed: pd.DataFrame) -> None:
+    own = frame((OLD, cycles(100))).assign(run_key="committed")
+    assert with_committed(own)["value"].tolist() == [100.0]
+
+
+def test_the_committed_rows_are_no_times_of_a_machine() -> None:
+    rows = machines.committed()
+    assert set(rows["provenance"]) <= {"simulated", "modelled"}
+    assert (rows["run"] < 0).all()
+    assert len(rows) > 100
 
 
 def test_a_later_profile_of_a_machine_replaces_its_times_in_a_cell_of_any_name() -> None:

@@ -286,11 +286,12 @@ def test_no_text_of_a_stranger_is_a_formula_in_csv(tmp_path: Path) -> None:
         armed = {cell for cell in cells if cell.startswith(export.FORMULA)}
         assert all(float(cell) < 0 for cell in armed), f"{path.name}: numbers alone begin with a sign"
     read = pd.read_csv(tmp_path / "export" / "measurements.csv", lineterminator="\n")
+    read = read[read["run"] > 0]  # the others are of committed runs
     assert [text.lstrip("'") for text in read["workload"]] == list(texts)
     assert "it = 1" in set(read["workload"])
     assert read["low"].notna().all()
     kept = pd.read_parquet(tmp_path / "export" / "measurements.parquet")
-    assert list(kept["workload"]) == list(texts)
+    assert list(kept["workload"][kept["run"] > 0]) == list(texts)
 
 
 def test_a_seed_that_no_file_holds_is_left_out(tmp_path: Path) -> None:
