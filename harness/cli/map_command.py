@@ -1,31 +1,46 @@
 """The command `placerl map`, which chooses the device of each part of a training and predicts the throughput."""
 
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from placerl.harness import platforms
+from placerl.harness import platforms, workloads
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import (
     BatchSizeOption,
-    DeviceOption,
     JsonOption,
     PrecisionOption,
     ResultsOption,
     TierOption,
-    WorkloadArgument,
     out,
     print_json,
 )
+from placerl.harness.core.errors import UserError
 from placerl.harness.core.revision import RESULTS
+from placerl.harness.mapping.answer import MACHINE
 from placerl.harness.mapping.roofline import platforms as modelled_platforms
+from placerl.harness.profile.simulated_devices import DEVICES
 from placerl.harness.store.rows import PieceTime, PredictedRate
 
 
-@app.command(name="map", epilog="Example: `placerl map pong-dqn --platform map-tpds23`")
+@app.command(
+    name="map",
+    epilog="Example: `placerl map pong-dqn --platform map-tpds23`, `placerl map hopper-ddpg --device h200`",
+)
 def map_command(
-    name: WorkloadArgument,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[WORKLOAD]",
+            help="A workload's name, or the path of its TOML file. Without one, a GPU that `--device` names is judged "
+            "with all that was measured on it.",
+            autocompletion=lambda incomplete: [n for n in workloads.names() if n.startswith(incomplete)],
+        ),
+    ] = None,
     batch_size: BatchSizeOption = None,
     platform_name: Annotated[
         str,
@@ -35,7 +50,14 @@ def map_command(
             "modelled from published numbers.",
         ),
     ] = platforms.THIS_MACHINE,
-    device: DeviceOption = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device",
+            help=f"A simulated device, {' or '.join(DEVICES)}, or a GPU of another machine that a committed run was "
+            "measured on, such as h200. The FPGA joins such a GPU.",
+        ),
+    ] = None,
     precision: PrecisionOption = None,
     tier_name: TierOption = "quick",
     results: ResultsOption = RESULTS,
@@ -46,6 +68,13 @@ def map_command(
     from placerl.harness.mapping.answer import answer
     from placerl.harness.plan.predicting import predictions
 
+    if name is None:
+        given = {"--batch-size": batch_size, "--precision": precision, "--platform": platform_name}
+        asked = {
+            key: value for key, value in given.items() if value not in (None, [], platforms.THIS_MACHINE)
+        }
+        _study(device, tier_name, results, as_json, asked)
+        return
     predicted = predictions(
         name,
         batch_size,
@@ -64,7 +93,8 @@ def map_command(
         out.print(line, markup=False)
     if predicted.inputs:
         _show_inputs(predicted.inputs)
-    _show_predictions(rows, f"{item.name}, batch size {size}, {platform_name}: mappings Learner-RMM-Storage")
+    where = platform_name if device is None else f"{platform_name} with {device}"
+    _show_predictions(rows, f"{item.name}, batch size {size}, {where}: mappings Learner-RMM-Storage")
     if platform_name == "map-tpds23":
         for cell in absent_platforms.map_table_5(item.name, size):
             same = "the same" if cell.ours == cell.published else "another"
@@ -75,8 +105,45 @@ def map_command(
             )
 
 
+def _study(
+    device: str | None, tier_name: str, results: Path, as_json: bool, given: Mapping[str, object]
+) -> None:
+    """Print which mapping is the best with a GPU of another machine, for everything that was measured on it.
+
+    Args:
+        given: options that need a workload, with their values.
+    """
+    from placerl.harness.plan.device_study import study
+    from placerl.harness.profile import lent
+    from placerl.harness.validate import predicted_regret
+
+    if device not in lent.devices():
+        allowed = f"a workload, or none with --device {' or '.join(lent.devices()) or 'of a committed run'}"
+        raise UserError("command line", "WORKLOAD", "nothing", allowed)
+    for option, value in given.items():
+        raise UserError("command line", option, value, "none without a workload")
+    cells = study(device, tier_name, results)
+    if as_json:
+        print_json([asdict(cell) for cell in cells])
+        return
+    table = Table(title=f"The best mapping with {device}, and what choices lose, predicted (modelled)")
+    for column in predicted_regret.COLUMNS:
+        table.add_column(column)
+    for cell in cells:
+        table.add_row(*cell.line)
+    out.print(table)
+    for line in (*predicted_regret.summary(cells), *dict.fromkeys(cell.machine for cell in cells)):
+        out.print(line, markup=False)
+    out.print(
+        "~: from a time that is too noisy; ?: noise alone may explain the loss; –: not predicted",
+        markup=False,
+    )
+
+
 def _show_inputs(rows: list[PieceTime]) -> None:
-    table = Table(title="Modelled times: the longest term of each roofline")
+    machine = rows[0].notes.get(MACHINE)
+    title = f"Times of {machine}" if machine else "Modelled times: the longest term of each roofline"
+    table = Table(title=title)
     for column in ("primitive", "target", "us", "from", "provenance"):
         table.add_column(column)
     for row in rows:

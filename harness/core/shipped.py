@@ -1,4 +1,5 @@
-"""Finds files that the code needs but that are no modules of it: the papers' numbers and the baselines' workers.
+"""Finds files that the code needs but that are no modules of it: the papers' numbers, the committed reference runs and
+the baselines' workers.
 
 In a working copy these files lie next to the packages. A wheel contains them in `harness/_shipped`, as the overrides
 of scikit-build in `pyproject.toml` say.

@@ -10,6 +10,8 @@ from placerl.harness.store.rows import PredictedRate as StoredRate
 
 ANSWERING = NAMES[Loop.FUSED]
 """The strategy whose choice is the answer, if it chose: it describes the loop of `placerl run`."""
+MACHINE = "machine"
+"""Name of the note of a row that names the other machine whose times it is, or is made from."""
 SAME = 1e-6
 """Relative difference up to which terms add up to the whole."""
 
@@ -69,7 +71,8 @@ def answer(rows: Sequence[StoredRate], elsewhere: Iterable[StoredRate] = ()) -> 
     The list is empty if no strategy chose a mapping.
 
     Args:
-        rows: predictions of every strategy for one workload and batch size (`harness.mapping.predict`).
+        rows: predictions of every strategy for one workload and batch size (`harness.mapping.predict`). The last
+            line is the chosen one's note `MACHINE`.
         elsewhere: predictions for the same workload at other batch sizes; those at this batch size are ignored.
     """
     chosen = _chosen(rows)
@@ -81,7 +84,8 @@ def answer(rows: Sequence[StoredRate], elsewhere: Iterable[StoredRate] = ()) -> 
         lines.append("There is no runner-up: no other mapping was predicted.")
     else:
         lines += _against(chosen, other)
-    return lines + _by_batch_size(chosen, elsewhere)
+    lines += _by_batch_size(chosen, elsewhere)
+    return [*lines, f"{chosen.notes[MACHINE]}."] if MACHINE in chosen.notes else lines
 
 
 def _chosen(rows: Iterable[StoredRate]) -> StoredRate | None:

@@ -38,7 +38,8 @@ def choose_mapping(
         workload: a shipped workload's name, the path of a TOML file, or a program.
         batch_size: transitions per gradient step; None: the workload's own.
         platform: a platform's name, or the path of a TOML file. Other machines are modelled from published numbers.
-        device: name of a simulated device that is added to this machine, such as "fpga:u200"; None: none is.
+        device: name of a device that is added to this machine: a simulated one, such as "fpga:u200", or a GPU of
+            another machine that a committed run was measured on, such as "h200", with the simulated FPGA. None: none.
         precisions: number formats in which learners are timed as well as in float32, such as "fixed32".
         tier: how much is measured: "quick", "standard" or "full".
 

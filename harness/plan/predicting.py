@@ -23,6 +23,7 @@ from placerl.harness.pieces.memory import check_learner
 from placerl.harness.plan import plan, tiers
 from placerl.harness.plan.tiers import Tier
 from placerl.harness.platforms import overheads, this_machine
+from placerl.harness.profile import lent
 from placerl.harness.profile import simulated as simulated_profile
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.peak_memory import recorded
@@ -166,7 +167,8 @@ class Predictions:
 
     Attributes:
         workload: the workload, with the batch size that was asked for.
-        inputs: modelled times of its primitives; empty for this machine, whose times are rows of suite `profile`.
+        inputs: times of its primitives that are modelled, or were measured on another machine; empty for this machine,
+            whose times are rows of suite `profile`.
         rows: predictions of every strategy, of suite `prediction`.
         elsewhere: predictions for the same workload at other batch sizes, where there are any.
     """
@@ -194,7 +196,9 @@ def predictions(
         name: a shipped workload's name, or the path of a TOML file.
         batch_size: transitions per gradient step; None: the workload's own.
         platform: a platform's name, or the path of a TOML file. Other machines are modelled from published numbers.
-        device: name of a simulated device that is added to this machine, such as "fpga:u200"; None: none is.
+        device: name of a device that is added to this machine: a simulated one, such as "fpga:u200", or a GPU that
+            another machine was measured with (`harness.profile.lent`), such as "h200", to which the simulated
+            FPGA is added too. None: none is.
         precisions: number formats in which learners are timed as well as in float32.
         tier: name of the tier, which gives the time to spend on measurements.
         other_sizes: whether another platform's times are modelled at other batch sizes, too.
@@ -211,12 +215,22 @@ def predictions(
         raise UserError(COMMAND_LINE, _PRECISIONS, ", ".join(others), allowed)
     inputs: list[PieceTime] = []
     elsewhere: list[PredictedRate] = []
+    gpu = None
     if device is not None:
-        simulated_profile.checked_device(device)
+        if device in lent.devices():
+            gpu = lent.measured(device, item.name, size)
+        else:
+            simulated_profile.checked_device(device, lent.devices())
         if platform != platforms.THIS_MACHINE:
             raise UserError(COMMAND_LINE, _DEVICE, device, ("none with another ", _PLATFORM))
     if platform == platforms.THIS_MACHINE:
         with closing(begin(results, time_to_spend)) as run:
+            if gpu is not None:
+                own = [*profiled(run, item, time_to_spend), *simulated(run, item, lent.BOARD)]
+                timed = [row for row in own if isinstance(row, PieceTime)]
+                inputs = gpu.rows(item.name, size)
+                rows = lent.predictions(item, size, timed, gpu, platforms.of_this_machine())
+                return Predictions(item, inputs, rows, elsewhere)
             rows = predicted(run, item, time_to_spend, others, device)
             if device is None and not others:
                 elsewhere = run.rows(PredictedRate, suite=Suite.PREDICTION, workload=item.name)

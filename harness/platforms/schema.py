@@ -244,6 +244,22 @@ class PlatformFile(TomlTable):
         ]
         return self.model_copy(update={"link": tuple(links)})
 
+    def with_device(self, other: "PlatformFile", key: str, name: str) -> Self:
+        """Return a copy of the platform to which a device of another one, and its link to the host, are added.
+
+        Args:
+            other: states the device's numbers and its link.
+            key: the device's key there.
+            name: its key here, as mappings name it.
+
+        Raises:
+            KeyError: the other platform has no such device.
+        """
+        device = other.find(key).model_copy(update={"key": name})
+        stated = next(link for link in other.link if set(link.between) == {"cpu", key})
+        link = stated.model_copy(update={"between": ("cpu", name)})
+        return self.model_copy(update={"device": (*self.device, device), "link": (*self.link, link)})
+
     def _link_bytes_per_s(self, a: str, b: str) -> float:
         try:
             return self.link_gb_s(a, b).value * 1e9

@@ -64,14 +64,17 @@ CELL = str(SUITE)
 """Prefix of the keys of the cells (units of work in a run) that make these rows; claims select them by it."""
 
 
-def checked_device(name: str) -> str:
+def checked_device(name: str, others: Sequence[str] = ()) -> str:
     """Check that a name is a key of `DEVICES`, such as "fpga:u200", and return it.
+
+    Args:
+        others: further names that are allowed where it is asked for, for the message.
 
     Raises:
         UserError: it is not a key, or the hardware's description is missing here.
     """
     if name not in DEVICES:
-        raise UserError(COMMAND_LINE, OptionName("device"), repr(name), ", ".join(DEVICES))
+        raise UserError(COMMAND_LINE, OptionName("device"), repr(name), ", ".join((*DEVICES, *others)))
     for status in (*learner.backends(), *sum_tree.backends()):
         if status.name == "fpga" and not status.available:
             raise UserError(
@@ -98,12 +101,8 @@ def with_device(host: PlatformFile, device: str) -> PlatformFile:
     Args:
         device: a key of `DEVICES`; the platform named there states the device's numbers and its link.
     """
-    stated = platforms.load(DEVICES[device].platform)
-    accelerator = stated.find(DEVICES[device].key).model_copy(update={"key": device})
-    ends = {"cpu", DEVICES[device].key}
-    stated_link = next(link for link in stated.link if set(link.between) == ends)
-    link = stated_link.model_copy(update={"between": ("cpu", device)})
-    return host.model_copy(update={"device": (*host.device, accelerator), "link": (*host.link, link)})
+    stated = DEVICES[device]
+    return host.with_device(platforms.load(stated.platform), stated.key, device)
 
 
 def predictions(

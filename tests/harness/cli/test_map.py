@@ -194,13 +194,12 @@ def test_what_is_not_timed_here_computes_in_float32(
     assert not results.exists()
 
 
-def test_precisions_are_profiled_and_mapped_where_asked_for_and_stored_apart(
-    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Time nothing: every case, and each of its parts, takes a millisecond. The numbers of cases asked for."""
     rounds: list[int] = []
 
     def measured(cases: list[Any], protocol: object, progress: object) -> dict[str, Timing]:
-        """Times nothing: every case, and each of its parts, takes a millisecond."""
         rounds.append(len(cases))
         parts = ("", *(f": {part}" for part in ("collect", "insert", "sample", "learn", "update")))
         parts = (*parts, ": runtime", ": steps")
@@ -208,6 +207,12 @@ def test_precisions_are_profiled_and_mapped_where_asked_for_and_stored_apart(
         return {name: Timing(name, "ok", "", unmoved(1e-3), 1e-3, 1e-3, 1e-3, 1, (0,)) for name in names}
 
     monkeypatch.setattr("placerl.harness.profile.measured.measure.measure", measured)
+    return rounds
+
+
+def test_precisions_are_profiled_and_mapped_where_asked_for_and_stored_apart(
+    placerl: Placerl, tmp_path: Path, rounds: list[int]
+) -> None:
     common = ("cartpole-dqn", "--batch-size", "32", "--results", str(tmp_path))
     asked = ("--precision", "dynamic", "--precision", "float32", "--precision", "fixed32")
     floats = json.loads(placerl("profile", *common, "--json").out)
@@ -227,3 +232,75 @@ def test_precisions_are_profiled_and_mapped_where_asked_for_and_stored_apart(
     shown = placerl("map", *common, *asked).out
     assert "native[fixed32]-native-cpu" in shown
     assert json.loads(placerl("profile", *common, "--json").out) == floats
+
+
+def test_a_gpu_of_another_machine_joins_the_choice_and_is_not_stored(
+    placerl: Placerl, tmp_path: Path, rounds: list[int]
+) -> None:
+    asked = ("map", "cartpole-dqn", "--batch-size", "32", "--results", str(tmp_path))
+    rows = json.loads(placerl(*asked, "--device", "h200", "--json").out)
+    lent = [row for row in rows if row["quantity"] == "time_per_call"]
+    assert {row["provenance"] for row in lent} == {"measured"}
+    assert all("NVIDIA H200" in row["notes"]["machine"] for row in rows), "wherever it is shown"
+    mappings = {row["mapping"] for row in rows if row not in lent}
+    assert {"native-native-cpu", "torch:cuda:h200-native-cpu", "fpga:u200-fpga:u200-cpu"} <= mappings
+    shown = placerl(*asked, "--device", "h200").out
+    assert "cuda:h200 is NVIDIA H200 next to 16 cores of Intel(R) Xeon(R) Processor" in " ".join(
+        shown.split()
+    )
+    same_in_python(rows, choose_mapping("cartpole-dqn", batch_size=32, device="h200", results=tmp_path))
+    assert "h200" not in placerl(*asked, "--json").out
+    assert len(rounds) == 1, "this machine's times are in the store"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ("hopper-ddpg", "--device", "h900"),
+            "--device: found 'h900'; allowed: fpga:u200, fpga:u50, h100, h200",
+        ),
+        (
+            ("hopper-ddpg", "--device", "h200", "--batch-size", "64"),
+            "--batch-size: found 64; allowed: what h200 was",
+        ),
+        (("pong-dqn", "--device", "h200"), "workload: found pong-dqn; allowed: what h200 was measured with"),
+        (
+            ("hopper-ddpg", "--device", "h200", "--platform", "pal21"),
+            "--device: found h200; allowed: none with",
+        ),
+        (
+            ("--device", "fpga:u200"),
+            "WORKLOAD: found nothing; allowed: a workload, or none with --device h100 or h200",
+        ),
+        (
+            ("--device", "h200", "--batch-size", "32"),
+            "--batch-size: found 32; allowed: none without a workload",
+        ),
+        (
+            ("--device", "h200", "--platform", "pal21"),
+            "--platform: found pal21; allowed: none without a workload",
+        ),
+    ],
+)
+def test_what_another_machine_did_not_measure_is_refused(
+    placerl: Placerl, tmp_path: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    results = tmp_path / "results"
+    refused(placerl("map", *arguments, "--results", str(results)), words)
+    assert not results.exists()
+
+
+def test_without_a_workload_everything_that_was_measured_on_a_gpu_is_judged(
+    placerl: Placerl, tmp_path: Path, rounds: list[int]
+) -> None:
+    outcome = placerl("map", "--device", "h200", "--results", str(tmp_path))
+    assert outcome.status == 0, outcome.err
+    said = " ".join(outcome.out.split())
+    cells = len(rounds)
+    assert cells >= 5
+    assert f"cpu, cuda:h200, fpga:u200, by map-tpds23, {cells} cells: best fpga:u200-fpga:u200-cpu (" in said
+    assert f"cpu, cuda:h200, by pearl24, {cells} cells: best torch:cuda:h200-" in said
+    judged = json.loads(placerl("map", "--device", "h200", "--results", str(tmp_path), "--json").out)
+    assert len(judged) == 4 * cells, "two sets of devices, two models"
+    assert all("NVIDIA H200" in cell["machine"] for cell in judged)
