@@ -7,7 +7,8 @@ To be run after a new reference run is saved (`harness.store.reference`):
 It rewrites what stands between two comments of README.md, `docs/pictures/predicted-achieved.svg`, and
 `docs/results/<name>.md`, which lists every verdict that the current checks give for the run, and
 `docs/results/notes.md`, the notes on the papers, which depend on no run, `docs/results/verdicts.md`, the verdicts
-over all committed runs, and `docs/results/devices.md`, their CPU, GPU and FPGA next to each other, with its pictures.
+over all committed runs, `docs/results/devices.md`, their CPU, GPU and FPGA next to each other, with its pictures, and
+`docs/results/lent-gpus.md`, the best mappings for the CPU of one run with the GPU of another.
 With `--page` it writes these pages alone.
 """
 
@@ -27,7 +28,15 @@ from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.papers.machines import JointVerdict
 from placerl.harness.papers.notes import notes
 from placerl.harness.papers.number import Number, from_text
-from placerl.harness.report import all_evidence, answers, devices, devices_markdown, pages, plots
+from placerl.harness.report import (
+    all_evidence,
+    answers,
+    devices,
+    devices_markdown,
+    other_gpus,
+    pages,
+    plots,
+)
 from placerl.harness.report.content import Content
 from placerl.harness.report.markdown_text import code, escaped
 from placerl.harness.report.reading import read
@@ -42,6 +51,7 @@ PICTURE = Path("docs", "pictures", "predicted-achieved.svg")
 NOTES = Path("docs", "results", "notes.md")
 VERDICTS = Path("docs", "results", "verdicts.md")
 DEVICES = Path("docs", "results", "devices.md")
+LENT_GPUS = Path("docs", "results", "lent-gpus.md")
 
 
 def content_of(committed: Reference) -> Content:
@@ -195,6 +205,7 @@ def write(name: str, root: Path = ROOT, *, page_alone: bool = False) -> list[Pat
         root / page_of(name): verdicts(content, committed),
         root / NOTES: notes_page(),
         root / VERDICTS: all_evidence.page(joint, list(known.values())),
+        root / LENT_GPUS: other_gpus.page(list(known.values())),
     }
     shown = devices.of_references(list(known.values()))
     drawn = {figure.key: plot for figure in shown.figures if (plot := plots.of_devices(figure))}

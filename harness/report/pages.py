@@ -22,7 +22,7 @@ from placerl.harness.papers.evidence import number, records
 from placerl.harness.papers.notes import notes
 from placerl.harness.papers.number import from_text
 from placerl.harness.plan import plan
-from placerl.harness.report import answers, devices, machine_facts, plots, roofline_plot, what_if
+from placerl.harness.report import answers, devices, machine_facts, other_gpus, plots, roofline_plot, what_if
 from placerl.harness.report.content import Content
 from placerl.harness.report.drawing import same_drawing
 from placerl.harness.report.formatting import MARKS, commands, row_ranges, show, whole
@@ -31,6 +31,7 @@ from placerl.harness.report.names import people_s_kind, people_s_name
 from placerl.harness.report.rows.primitives import PrimitiveTime
 from placerl.harness.report.rows.runs import Fact
 from placerl.harness.report.tables import LAST_EPISODES, heat_maps, optional_size
+from placerl.harness.validate import predicted_regret
 
 FOLDER = Path(__file__).parent / "templates"
 SETTINGS = {
@@ -189,10 +190,15 @@ def machine_in_a_line(content: Content) -> str:
 
 def _mappings(content: Content, _others: Sequence[Content]) -> dict[str, object]:
     times = what_if.tables(content.measurements)
+    times += what_if.with_other_gpus(content.measurements)
     times += what_if.published(dict.fromkeys(str(table["workload"]) for table in times))
     # In a script element, "<" could end it; JSON may write it as an escape.
     data = Markup(json.dumps(times).replace("<", "\\u003c")) if times else None
+    judged = other_gpus.judged(content.measurements, content.run)
     return {
+        "judged": [cell for cell in judged if cell.has_board],
+        "judged_columns": predicted_regret.COLUMNS,
+        "judged_summary": predicted_regret.summary(judged),
         "what_if": data,
         "script": Markup((FOLDER / "what_if.js").read_text(encoding="utf-8")),
         "fastest": answers.fastest_mappings(content),

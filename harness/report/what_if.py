@@ -19,7 +19,8 @@ from placerl.harness.mapping import absent_platforms
 from placerl.harness.mapping.predict import used_times
 from placerl.harness.mapping.target import Target, storage_on
 from placerl.harness.papers.evidence import records
-from placerl.harness.profile import simulated
+from placerl.harness.profile import lent, simulated
+from placerl.harness.report import other_gpus
 
 PRIMITIVES = (
     "actor.infer",
@@ -63,6 +64,16 @@ def tables(frame: pd.DataFrame) -> list[dict[str, object]]:
         and workloads.load(key[0]).algorithm.name != "ppo"
         and any(row.suite == Suite.PROFILE for row in group)  # cycles alone are no machine
     ]
+
+
+def with_other_gpus(frame: pd.DataFrame) -> Iterator[dict[str, object]]:
+    """Yield the tables of times of this machine with a GPU of another machine, where both were measured.
+
+    The name of the platform names the GPU's machine, and the GPU's targets name the GPU.
+    """
+    for name, size, own, gpu in other_gpus.times(frame):
+        rows = lent.times(own, gpu, name, size)
+        yield _table(f"{HERE}, with {gpu.machine}", name, size, _times(rows))
 
 
 def published(names: Collection[str]) -> Iterator[dict[str, object]]:

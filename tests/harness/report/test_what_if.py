@@ -76,3 +76,26 @@ def test_published_platforms_have_the_times_that_the_command_predicts_from() -> 
         (row.primitive, row.target): (row.value, str(row.provenance)) for row in rows
     }
     assert set(shown["storages"]) == {device for _, _, device, *_ in shown["times"]}
+
+
+def test_a_gpu_of_another_machine_is_a_platform_of_its_own(tmp_path: Path) -> None:
+    names = ("learner.step", "sum_tree.sample", "sum_tree.update")
+    rows = [profiled(name, 1.0, details={"target": "native"}) for name in names]
+    found = {str(table["platform"]): table for table in what_if.with_other_gpus(frame_of(tmp_path, *rows))}
+    (name,) = (name for name in found if "NVIDIA H200" in name)
+    assert name.startswith(
+        "here, with NVIDIA H200 next to 16 cores of Intel(R) Xeon(R) Processor, committed run "
+    )
+    table = found[name]
+    assert (table["workload"], table["batch_size"]) == ("hopper-ddpg", 256)
+    assert table["storages"] == {"cpu": "cpu", "cuda:h200": "cuda:h200"}
+    times = {(primitive, target): (device, word) for primitive, target, device, _, word, _ in table["times"]}
+    assert times["learner.step", "torch:cuda:h200"] == ("cuda:h200", "measured")
+    assert times["learner.step", "native"] == ("cpu", "measured")
+    assert what_if.tables(frame_of(tmp_path, *rows))[0]["storages"] == {"cpu": "cpu"}
+
+
+def test_cycles_alone_are_no_platform(tmp_path: Path) -> None:
+    fields = {"suite": simulated.SUITE, "backend": "fpga", "device": "fpga:u200", "provenance": "simulated"}
+    counted = profiled("learner.step", 1.0, details={"target": "fpga:u200"}, **fields)
+    assert what_if.tables(frame_of(tmp_path, counted)) == []
