@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from placerl.harness.papers import machines
 from placerl.harness.papers.device_figures import by_figure
 from placerl.harness.report import devices, pages, reading
 from placerl.harness.report.devices import Evidence
-from placerl.harness.store.store import Store
+from placerl.harness.store.store import Store, as_frame
 from tests.harness.papers.device_rows import on, steps
 
 RUN = "0" * 40
@@ -27,6 +28,7 @@ def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Evidence:
         found = devices.evidence(store.frame(), store.runs())
         runs = tuple(store.runs())
     monkeypatch.setattr(devices, "_committed", lambda: (found, runs))
+    monkeypatch.setattr(machines, "committed", lambda: as_frame([]))
     return found
 
 
