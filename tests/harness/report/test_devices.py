@@ -75,8 +75,9 @@ def test_a_machine_whose_run_is_committed_counts_once(tmp_path: Path, committed:
 def test_without_any_run_the_papers_numbers_stand_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a wheel in a new folder, which ships no committed run."""
+    """As in a copy of the code without `results/reference`."""
     monkeypatch.setattr(devices.reference, "load", lambda: [])
+    monkeypatch.setattr(machines, "committed", lambda: as_frame([]))
     monkeypatch.setattr(devices, "_committed", devices._committed.__wrapped__)  # without its cache
     with Store.open(tmp_path / "store.sqlite"):
         pass
