@@ -55,7 +55,7 @@ class Tier:
         return tuple(name for name in self.baselines if trains(name, algorithm))
 
 
-SLICE = ("cartpole-ddpg", "cartpole-dqn", "hopper-ddpg")
+SLICE = ("cartpole-ddpg", "cartpole-dqn", "mountaincar-ddpg", "hopper-ddpg")
 BATCH_SIZES = (32, 256, 2048, 16384)  # MAP Table V's, in steps of 8
 
 TIERS = {

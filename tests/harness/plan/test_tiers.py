@@ -68,9 +68,9 @@ def test_a_cell_that_reads_others_rows_is_of_their_chain(name: str) -> None:
             assert cell.chain == cell.key.split("/")[1], f"{cell.key}: its workload's"
 
 
-def test_the_quick_tier_fits_into_nine_minutes() -> None:
+def test_the_quick_tier_measures_for_eleven_minutes_at_most() -> None:
     cells = plan.plan(TIERS["quick"])
-    assert sum(cell.estimate_s for cell in cells) < 9 * 60
+    assert sum(cell.estimate_s for cell in cells) < 11 * 60
     simulated_s = sum(
         cell.estimate_s for cell in cells if cell.key.startswith(("simulated", "claim/FIX-F10"))
     )
