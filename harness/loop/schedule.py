@@ -41,12 +41,13 @@ class Fusion(StrEnum):
     """The neighbouring calls of a training that are joined into one native call.
 
     NONE: none. REPLAY: replay management and storage. STEP: these and the learner, so that whole gradient steps are one
-    call. ITERATION: environments, policy and learner of PPO.
+    call. ROUND: these, the environments and the policy. ITERATION: environments, policy and learner of PPO.
     """
 
     NONE = "none"  # replay management, data storage and learner are called one after the other
     REPLAY = "replay"  # replay management and data storage in one native call: `ConcurrentReplay`
     STEP = "step"  # the learner too: whole gradient steps in one native call, `FusedSteps`
+    ROUND = "round"  # environments and policy too: whole rounds in one native call, `FusedRounds`
     ITERATION = (
         "iteration"  # of PPO: environments, policy and learner in one native call, `OnPolicyIterations`
     )

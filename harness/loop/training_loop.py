@@ -59,6 +59,8 @@ class Units:
         steps: inserts, and runs whole gradient steps in one call (`primitives.learner.fused.FusedSteps`, or
             `primitives.learner.relaxed.RelaxedSteps`, which samples D batches ahead itself); None if sampling,
             learning and updating are separate calls.
+        rounds: runs whole rounds in one call (`primitives.training.rounds.FusedRounds`), and is `steps` too; None if
+            the actors are called. The loop then uses their `publish` and `collect` no more.
     """
 
     acting: Acting
@@ -67,6 +69,7 @@ class Units:
     learner: Any
     rng: Any = None
     steps: Any = None
+    rounds: Any = None
 
 
 class Shape(NamedTuple):
@@ -197,6 +200,17 @@ class TrainingLoop:
         self._inserting: Output[Any] | None = None
         self._learnt_s = 0.0  # when the learner's weights are ready
 
+    def run(self, rounds: int) -> None:
+        """Run rounds, in one call if `Units.rounds` runs them."""
+        if self.units.rounds is not None:
+            self._clock.run("round", self._fused_rounds, rounds)
+            return
+        for _ in range(rounds):
+            self.round()
+
+    def _fused_rounds(self, rounds: int) -> None:
+        self.units.rounds.run_rounds(rounds, self.units.rng)
+
     def round(self) -> None:
         """Run one round: its vector steps, their insertion, and its gradient steps, in the order that `Shape` gives."""
         if self._overlapped:
@@ -221,6 +235,9 @@ class TrainingLoop:
 
     def fill(self, vector_steps: int) -> None:
         """Take vector steps with random actions before learning starts, and insert their transitions."""
+        if self.units.rounds is not None:
+            self.units.rounds.fill(vector_steps)
+            return
         transitions = self.units.acting.collect(vector_steps, False)
         # An insertion that nothing waits for may still go on when the actors overwrite theirs.
         self._insert(_copied(transitions) if self._shape.deferred else transitions)

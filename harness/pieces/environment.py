@@ -21,7 +21,8 @@ _FIRST = np.zeros(1, np.int64)
 class _One(Protocol):
     """One environment, as an actor steps it."""
 
-    action_space: gymnasium.Space[Any]
+    @property
+    def action_space(self) -> gymnasium.Space[Any]: ...
 
     def reset(self) -> Any: ...
 

@@ -12,15 +12,16 @@ from placerl.harness import environments
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.environments.env_pool import EnvironmentPool
-from placerl.harness.environments.native_pool import NativePool
+from placerl.harness.environments.native_pool import NativePool, Pool
 from placerl.harness.loop.schedule import STRICT, Environments, Fusion, InitialPriorities, Schedule
 from placerl.harness.loop.training_loop import TD_ERROR
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.target import STORING_DEVICES
 from placerl.harness.runtime import simulated_parts
-from placerl.harness.runtime.actors.in_process import Actors, InlineActors, ThreadActors
+from placerl.harness.runtime.actors.in_process import Actors, Collecting, InlineActors, ThreadActors
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
 from placerl.harness.runtime.mapped_parts import created, learner_of
+from placerl.harness.runtime.native_rounds import RoundActors
 from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.runtime.timed_storage import FetchedStorage, TimedDeviceStorage, TimedStorage
 from placerl.harness.workloads import custom_task
@@ -28,6 +29,7 @@ from placerl.harness.workloads.custom_task import CustomTask
 from placerl.harness.workloads.task import Task, columns_of
 from placerl.primitives import sum_tree
 from placerl.primitives.device import Device
+from placerl.primitives.environments import make_native
 from placerl.primitives.learner import Learner
 from placerl.primitives.learner.fused import FusedSteps
 from placerl.primitives.learner.relaxed import RelaxedSteps
@@ -41,6 +43,7 @@ from placerl.primitives.replay import (
     device,
 )
 from placerl.primitives.replay.base import Replay
+from placerl.primitives.training.rounds import Acting, FusedRounds
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Parts:
         replay: keeps the priorities, and samples batches.
         learner: takes the gradient steps.
         rng: source of the random numbers of sampling.
-        steps: runs whole gradient steps in one call, if they are one (`Fusion.STEP`).
+        steps: runs whole gradient steps in one call, if they are one (`Fusion.STEP`); whole rounds, if these are one.
         acting: actors to use instead of starting those of the plan; None: start them.
     """
 
@@ -63,7 +66,7 @@ class Parts:
     learner: Learner
     rng: np.random.Generator
     steps: FusedSteps | None = None
-    acting: Actors | None = None
+    acting: Collecting | None = None
 
 
 def compose(resolved: Resolved, *, seed: int, local_storage: int) -> Parts:
@@ -84,24 +87,49 @@ def compose(resolved: Resolved, *, seed: int, local_storage: int) -> Parts:
     trainee = learner_of(task, mapping, learner_seed, schedule)
     by_actor = schedule.initial_priorities is InitialPriorities.ACTOR
     priorities = {TD_ERROR: FieldSpec((), np.float32)} if by_actor else {}
+    plan = actors_of(
+        task,
+        environment_seed,
+        exploration_seed,
+        {**storage.fields, **priorities},
+        local_storage,
+        schedule,
+    )
     steps = None
     if fusion is Fusion.STEP:
         steps = steps_of(replay, trainee, resolved.shape.ahead, schedule.replay_beside)
+    elif fusion is Fusion.ROUND:
+        steps = rounds_of(replay, trainee, plan, resolved)
     return Parts(
-        actors=actors_of(
-            task,
-            environment_seed,
-            exploration_seed,
-            {**storage.fields, **priorities},
-            local_storage,
-            schedule,
-        ),
+        actors=plan,
         storage=storage,
         replay=replay,
         learner=trainee,
         rng=np.random.default_rng(sampling_seed),
         steps=steps,
+        acting=RoundActors(steps) if isinstance(steps, FusedRounds) else None,
     )
+
+
+def rounds_of(replay: Replay, trainee: Learner, plan: ActorPlan, resolved: Resolved) -> FusedRounds:
+    """Return an object that runs whole rounds of a native learner, a native replay and native environments in one call.
+
+    Args:
+        replay, trainee: the replay and the learner.
+        plan: the environments with their seeds, and the seed of the random numbers of actions.
+        resolved: gives the workload's environment, and the steps of a round.
+    """
+    seeds = [make.seed for make in cast(tuple[environments.Seeded, ...], plan.environments)]
+    shape = resolved.shape
+    acting = Acting(
+        make_native(resolved.workload.environment.id, len(seeds), autoreset="same_step"),
+        seeds,
+        np.random.default_rng(plan.seed),
+        shape.vector_steps,
+        shape.gradient_steps,
+        plan.local_storage,
+    )
+    return FusedRounds(cast(ConcurrentReplay, replay), trainee, acting)
 
 
 def steps_of(replay: Replay, trainee: Learner, ahead: int, beside: bool) -> FusedSteps:
@@ -150,7 +178,10 @@ def actors_of(
     )
 
 
-_POOLS = {Environments.ENVPOOL: EnvironmentPool.of, Environments.NATIVE: NativePool.of}
+_POOLS: dict[Environments, Callable[[tuple[Any, ...]], Pool]] = {
+    Environments.ENVPOOL: EnvironmentPool.of,
+    Environments.NATIVE: NativePool.of,
+}
 
 
 def environment_seeds(seed: np.random.SeedSequence, count: int) -> list[int]:

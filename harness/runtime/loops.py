@@ -7,13 +7,22 @@ from dataclasses import replace
 from typing import Any
 
 from placerl.harness.core.errors import OptionName, UserError
-from placerl.harness.loop.schedule import Environments, Fusion, Loop, Schedule, is_on_policy
+from placerl.harness.loop.schedule import (
+    Environments,
+    Fusion,
+    InitialPriorities,
+    Loop,
+    Schedule,
+    is_on_policy,
+)
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.target import CPU, NATIVE, Mapping
 from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.runtime.simulated_parts import is_simulated
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import Task, algorithm_of
+from placerl.primitives.quantization.precision import IN_FLOATS
+from placerl.primitives.training import exploration
 from placerl.primitives.training.on_policy import refusal
 
 
@@ -96,6 +105,22 @@ def fusions(
     return tuple(possible)
 
 
+def fuses_rounds(task: Task, mapping: Mapping, schedule: Schedule) -> bool:
+    """Return whether whole rounds can be one native call: environments, policy, replay and gradient steps.
+
+    All of them must be native, and take turns in one process.
+    """
+    in_turns = not (schedule.actor_processes(task) or schedule.overlap or schedule.replay_beside)
+    return (
+        in_turns
+        and schedule.initial_priorities is InitialPriorities.MAX
+        and Fusion.STEP in fusions(task, mapping, schedule.ahead(task))
+        and mapping.learner.precision in IN_FLOATS
+        and schedule.stepping(task) is Environments.NATIVE
+        and not exploration.refusal(algorithm_of(task))
+    )
+
+
 def on_policy_fusions(task: Task, mapping: Mapping, schedule: Schedule) -> tuple[Fusion, ...]:
     """Return which calls can be joined into one native call for an on-policy task: none, or also whole iterations.
 
@@ -122,6 +147,8 @@ def chosen_fusion(task: Task, mapping: Mapping, schedule: Schedule) -> Fusion:
         possible = on_policy_fusions(task, mapping, schedule)
     else:
         possible = fusions(task, mapping, schedule.ahead(task), schedule.replay_beside)
+        if fuses_rounds(task, mapping, schedule):
+            possible += (Fusion.ROUND,)
     chosen = possible[-1] if schedule.fusion is None else schedule.fusion
     if chosen in possible:
         return chosen

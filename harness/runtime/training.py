@@ -22,7 +22,7 @@ from placerl.harness.mapping.base import Platform
 from placerl.harness.mapping.problem import PRIORITY_BYTES
 from placerl.harness.measure.conditions import set_blas_threads
 from placerl.harness.runtime.actors.actor import Episode
-from placerl.harness.runtime.actors.in_process import ONE, Actors, InlineActors, refuse_invalid
+from placerl.harness.runtime.actors.in_process import ONE, Actors, Collecting, InlineActors, refuse_invalid
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
 from placerl.harness.runtime.clock import time_of, weights_bytes
 from placerl.harness.runtime.compose import Parts, compose, start_actors
@@ -32,6 +32,7 @@ from placerl.harness.runtime.reallocation import Reallocator, parallel_learner
 from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.runtime.units.replay import TimeBeside
 from placerl.primitives.learner.relaxed import RelaxedSteps
+from placerl.primitives.training.rounds import FusedRounds
 
 WARM_UP_GRADIENT_STEPS = 50
 WARM_UP_ROWS = 256
@@ -50,10 +51,10 @@ class Progress:
         wall_s: duration in seconds.
         episodes: episodes that ended in it; their environment steps count from the beginning of training.
         terms_s: seconds by term, a part of the loop: environment, infer, insert, sample, gather, learner, update. If
-            sampling is fused with gathering, the term sample includes gathering; if whole gradient steps are fused,
-            the term step replaces sample, gather, learner and update. If the replay manager has a thread of its own,
-            the terms of both threads together may exceed `wall_s`, and the term wait is the time for which the other
-            waits for it. The term publish is the transfer of a simulated learner's weights to the actors. If an
+            sampling is fused with gathering, the term sample includes gathering; if whole gradient steps or rounds are
+            fused, the term step replaces sample, gather, learner and update. If the replay manager has a thread of
+            its own, the terms of both threads together may exceed `wall_s`, and the term wait is the time for which the
+            other waits for it. The term publish is the transfer of a simulated learner's weights to the actors. If an
             on-policy learner is simulated, the term deal is the host's dealing of minibatches, which is otherwise part
             of the term learner. The rest of `wall_s` is the loop itself.
         losses: losses of the last gradient step, by name.
@@ -192,9 +193,19 @@ class Training:
             )
             self._actors = settings.actors
             self.gradient_steps = 0
-            self._acting = parts.acting or self._started_actors(parts.actors, processes, shape.overlapped)
+            self._acting: Collecting = parts.acting or self._started_actors(
+                parts.actors, processes, shape.overlapped
+            )
             opened.callback(self._acting.close)
-            units = Units(self._acting, self._storage, self.replay, self.learner, parts.rng, parts.steps)
+            units = Units(
+                cast(Actors, self._acting),
+                self._storage,
+                self.replay,
+                self.learner,
+                parts.rng,
+                parts.steps,
+                parts.steps if self.fusion is Fusion.ROUND else None,
+            )
             self._loop = TrainingLoop(self._time, units, shape, traffic)
             self.reallocator = (
                 Reallocator(cast(ParallelLearner, self.learner), cast(ActorPool, self._acting))
@@ -271,8 +282,10 @@ class Training:
         until = self.gradient_steps + gradient_steps
         try:
             while self.gradient_steps < until:
-                self._loop.round()
-                self.gradient_steps += self._gradient_steps_a_round
+                missing = until - self.gradient_steps
+                rounds = ceil(missing / self._gradient_steps_a_round) if self.fusion is Fusion.ROUND else 1
+                self._loop.run(rounds)
+                self.gradient_steps += rounds * self._gradient_steps_a_round
                 if self.reallocator:
                     self.reallocator.step()
         except ValueError:  # raised by a replay or a learner for NaN or infinity
@@ -302,6 +315,8 @@ class Training:
         }
         if isinstance(self._steps, RelaxedSteps):
             terms_s |= self._steps.terms_s
+        elif isinstance(self._steps, FusedRounds):
+            terms_s |= self._steps.spent_s()
         elif self.fusion is Fusion.STEP:
             terms_s["step"] = spent_s["step"]
         else:

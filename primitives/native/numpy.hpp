@@ -118,15 +118,26 @@ class Source {
         return true;
     }
 
-    // NumPy draws with the GIL released but this lock held, so both are needed here. While it waits for the
-    // lock, the GIL is free, and another thread may give this object another generator: hence the copy.
-    Words words() const {
+    // Calls `draw(bits)`, which throws nothing. NumPy draws with the GIL released but this lock held, so both
+    // are needed here. While it waits for the lock, the GIL is free, and another thread may give this object
+    // another generator: hence the copy.
+    template <typename Draw>
+    void draw(const Draw &draw) const {
         const Source mine = *this;
         mine.acquire_();
-        const uint64_t first = mine.bitgen_->next_uint64(mine.bitgen_->state);
-        const uint64_t second = mine.bitgen_->next_uint64(mine.bitgen_->state);
+        draw(mine.bitgen_);
         mine.release_();
-        return {first, second};
+    }
+
+    Words words() const {
+        Words words;
+        draw([&](bitgen_t *bits) { words = next_words(bits); });
+        return words;
+    }
+
+    static Words next_words(bitgen_t *bits) {
+        const uint64_t first = bits->next_uint64(bits->state);
+        return {first, bits->next_uint64(bits->state)};
     }
 
   private:

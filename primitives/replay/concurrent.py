@@ -19,7 +19,7 @@ from placerl.primitives.replay.prioritized import (
     padded,
     value_at,
 )
-from placerl.primitives.replay.schedule import Schedule
+from placerl.primitives.replay.schedule import LinearSchedule, Schedule
 from placerl.primitives.replay.storage import Storage, as_indices
 from placerl.primitives.sum_tree.base import (
     FANOUT_MAX,
@@ -161,6 +161,11 @@ class ConcurrentReplay(Replay):
         beta, drawn = self._beta, self._native.samples_drawn
         if not callable(beta):
             return [beta] * count
+        if isinstance(beta, LinearSchedule):  # between two values that are allowed, all are
+            values = beta.values(drawn, count)
+            for end in (values[0], values[-1]):
+                checked_beta(end)
+            return values
         return [checked_beta(beta(step)) for step in range(drawn, drawn + count)]
 
     @property

@@ -22,8 +22,6 @@ import torch
 
 from placerl.primitives import checks
 from placerl.primitives.algorithms import Algorithm, tree
-from placerl.primitives.algorithms.custom import CustomAlgorithm
-from placerl.primitives.algorithms.dqn import DQN
 from placerl.primitives.graph.graph import Graph
 from placerl.primitives.learner import finite
 from placerl.primitives.learner.acting import exploring_graph
@@ -34,6 +32,7 @@ from placerl.primitives.learner.native.executable import NativeExecutable
 from placerl.primitives.one_caller import OneCaller, one_at_a_time
 from placerl.primitives.replay import ConcurrentReplay, LinearSchedule
 from placerl.primitives.training.acting_weights import acting_weights
+from placerl.primitives.training.exploration import exploration_of
 from placerl.primitives.training.phases import is_mean, phase_graphs
 
 COLUMNS = ("observation", "action", "reward", "next_observation", "terminated")
@@ -110,7 +109,7 @@ class ParallelTraining(OneCaller):
             raise ValueError("environments: found none; allowed: at least one actor's")
         if len(set(map(id, environments))) < len(environments):
             raise ValueError("environments: found some twice; allowed: each actor's own")
-        _check(algorithm, environments, replay)
+        check_parts(algorithm, environments, replay)
         self.algorithm, self.replay = algorithm, replay
         variants = {name: number for number, name in enumerate(algorithm.variants)}
         graphs = _graphs(algorithm, batch_size // learners, learners)
@@ -137,7 +136,7 @@ class ParallelTraining(OneCaller):
             ],
             plans,
             [columns.index(name) for name in COLUMNS],
-            _exploration(algorithm),
+            exploration_of(algorithm),
             batch_size // learners,
             (pacing.learning_starts, pacing.interval, pacing.lead),
             _beta(replay),
@@ -380,25 +379,6 @@ def _check_draws(algorithm: Algorithm, graphs: Mapping[str, Sequence[Graph]]) ->
         )
 
 
-def _exploration(algorithm: Algorithm) -> tuple[bool, float, float, int]:
-    """Return how actors draw the random numbers of exploring actions, as `Threads` takes it.
-
-    Only known draws are accepted: a method that overrides one may draw from any distribution under the same name.
-    """
-    drawn = ", ".join(algorithm.draw_exploration(1, 0, np.random.default_rng(0)))
-    kind = type(algorithm)
-    draw = kind.draw_exploration
-    if drawn == "noise" and draw in (Algorithm.draw_exploration, CustomAlgorithm.draw_exploration):
-        return False, 0.0, 0.0, 1
-    if issubclass(kind, DQN) and draw is DQN.draw_exploration and kind.epsilon is DQN.epsilon:
-        settings = algorithm.hyperparameters
-        return True, settings.epsilon_initial, settings.epsilon_final, settings.exploration_steps
-    raise ValueError(
-        f"algorithm: found exploration with {drawn} of a distribution of its own; allowed: the standard normal noise "
-        "of Algorithm.draw_exploration, or DQN's bonus"
-    )
-
-
 def _beta(replay: ConcurrentReplay) -> tuple[float, float, int]:
     beta = replay._beta
     if isinstance(beta, LinearSchedule):
@@ -408,11 +388,13 @@ def _beta(replay: ConcurrentReplay) -> tuple[float, float, int]:
     return float(beta), float(beta), 1
 
 
-def _check(algorithm: Algorithm, environments: Sequence[Any], replay: ConcurrentReplay) -> None:
-    if algorithm.dtype != torch.float32 or algorithm.n_step or len(algorithm.observation_shape) != 1:
-        raise ValueError(
-            "algorithm: found pixels, float64 or n-step transitions; allowed: vectors, float32 and one step"
-        )
+def check_parts(algorithm: Algorithm, environments: Sequence[Any], replay: ConcurrentReplay) -> None:
+    """Check that a replay holds an algorithm's transitions, and that actors in C++ can act for it.
+
+    Raises:
+        ValueError: the algorithm, an environment or the replay does not fit the others.
+    """
+    exploration_of(algorithm)
     columns = algorithm.columns(1)
     refuse_columns(replay.storage.fields, columns)
     fields = {

@@ -34,8 +34,8 @@ def refuse_invalid(actor: str, columns: Transitions) -> None:
             raise UnitError(f"{actor}: returned invalid data: NaN or infinity in {name!r}")
 
 
-class Actors(ABC):
-    """The interface through which a training uses its actors, whatever threads or processes they run in.
+class Collecting(ABC):
+    """What a training reads of its actors, however these work.
 
     Attributes:
         environment_steps: steps taken so far, over all environments.
@@ -45,6 +45,18 @@ class Actors(ABC):
     environment_steps: int
     environment_s: float
     inference_s: float
+
+    @abstractmethod
+    def take_episodes(self) -> list[Episode]:
+        """Return the episodes that ended since the last call, oldest first."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the actors' threads or processes, if there are any, and close the environments. Idempotent."""
+
+
+class Actors(Collecting):
+    """The interface through which a training uses its actors, whatever threads or processes they run in."""
 
     @abstractmethod
     def submit(self, steps: int, explore: bool = True) -> None:
@@ -67,14 +79,6 @@ class Actors(ABC):
     @abstractmethod
     def publish(self) -> None:
         """Make the next requests use the learner's current weights. The learner must not step during the call."""
-
-    @abstractmethod
-    def take_episodes(self) -> list[Episode]:
-        """Return the episodes that ended since the last call, oldest first."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """End the actors' threads or processes, if there are any, and close the environments. Idempotent."""
 
     def collect(self, steps: int, explore: bool = True) -> Transitions:
         """Request `steps` vector steps, and return their transitions: `submit`, then `result`.

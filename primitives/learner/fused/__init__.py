@@ -4,7 +4,7 @@ Each step samples, gathers, trains and updates the priorities, in this order. Th
 as with separate calls.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -138,15 +138,16 @@ class FusedSteps(OneCaller):
             raise TypeError(f"rng: found {type(rng).__name__}; allowed: numpy.random.Generator")
         while steps > 0:
             at_once = self._learner.prepare_steps(steps)
-            self._run(at_once, rng)
+            self._run(at_once, rng, self._fused.run)
             steps -= at_once
 
-    def _run(self, steps: int, rng: np.random.Generator) -> None:
+    def _run(self, steps: int, rng: np.random.Generator, native: Callable[..., None]) -> None:
+        """Take `steps` gradient steps in a call of `native`, which gets their programs and random numbers."""
         learner, taken_before = self._learner, self._fused.taken
         first, variant = learner.gradient_steps, learner.algorithm.variant
         programs = [self._programs[variant(step)] for step in range(first, first + steps)]
         try:
-            self._fused.run(programs, rng, self._replay.betas(self._samples(steps)), self._drawn(steps))
+            native(programs, rng, self._replay.betas(self._samples(steps)), self._drawn(steps))
         except FloatingPointError as error:
             raise finite.not_finite(first + self._fused.taken - taken_before, str(error)) from None
         finally:

@@ -41,10 +41,13 @@ class BoundSteps {
                 "programs, betas: allowed: at least one, and one beta for each sample");
         if (!source_.use(rng))
             throw nanobind::type_error("rng: allowed: numpy.random.Generator");
-        for (std::size_t s = 0; s < betas.size(); ++s) {
-            const numpy::Words words = source_.words();
-            run.seeds.push_back({{words.first, words.second}});
-        }
+        run.seeds.reserve(betas.size());
+        source_.draw([&](bitgen_t *bits) {
+            for (std::size_t s = 0; s < betas.size(); ++s) {
+                const numpy::Words words = numpy::Source::next_words(bits);
+                run.seeds.push_back({{words.first, words.second}});
+            }
+        });
         for (nanobind::handle draw : draws)
             run.draws.push_back(
                 static_cast<const std::byte *>(PyArray_DATA(reinterpret_cast<PyArrayObject *>(draw.ptr()))));

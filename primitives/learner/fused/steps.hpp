@@ -52,7 +52,26 @@ class Steps {
     // large; learner::NotFinite after a step whose TD errors or state are not finite: it gives no
     // priorities.
     void run(const Run &run, std::atomic<int64_t> &samples_drawn) {
-        for (std::size_t s = 0; s < run.programs.size(); ++s) {
+        take(run, 0, run.programs.size(), samples_drawn);
+    }
+
+    // Samples that `steps` steps ask for.
+    std::size_t samples_for(std::size_t steps) const { return steps; }
+    // Gradient steps taken so far.
+    int64_t taken() const { return taken_; }
+
+    // The outputs of the last step, as they lie in the arena.
+    const std::vector<learner::Transfer> &outputs(int program) const {
+        return executor_.program(program).outputs;
+    }
+
+  protected:
+    replay::ConcurrentReplay &replay() { return replay_; }
+    learner::Executor &executor() { return executor_; }
+
+    // Takes the steps from `first` on and before `last` of a run.
+    void take(const Run &run, std::size_t first, std::size_t last, std::atomic<int64_t> &samples_drawn) {
+        for (std::size_t s = first; s < last; ++s) {
             const auto &program = executor_.program(run.programs[s]);
             sample(program, run.seeds[s], run.betas[s]);
             samples_drawn.fetch_add(1, std::memory_order_relaxed);
@@ -67,16 +86,6 @@ class Steps {
             executor_.require_finite(program);
             update(program, td_outputs_.at(std::size_t(run.programs[s])));
         }
-    }
-
-    // Samples that `steps` steps ask for.
-    std::size_t samples_for(std::size_t steps) const { return steps; }
-    // Gradient steps taken so far.
-    int64_t taken() const { return taken_; }
-
-    // The outputs of the last step, as they lie in the arena.
-    const std::vector<learner::Transfer> &outputs(int program) const {
-        return executor_.program(program).outputs;
     }
 
   private:

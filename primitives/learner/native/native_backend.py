@@ -127,6 +127,17 @@ class NativeLearner(NativeCalls):
         return self._acting_refusal
 
     @property
+    def exploring_program(self) -> int:
+        """The executor's program of an exploring action, from an observation and the random numbers of `explored`.
+
+        Raises:
+            TypeError: the executor does not compute such actions (`acting_refusal`).
+        """
+        if not self._explores:
+            raise TypeError(f"learner: found actions that NumPy computes: {self._acting_refusal}")
+        return self.programs._programs[_EXPLORE]
+
+    @property
     def _searches_observations(self) -> bool:
         return not self._acts
 

@@ -13,6 +13,7 @@
 #include "training/native/executor_parts.hpp"
 #include "training/native/iterations_bindings.hpp"
 #include "training/native/parallel_training.hpp"
+#include "training/native/rounds_bindings.hpp"
 
 namespace nb = nanobind;
 
@@ -160,6 +161,7 @@ void bind_training(nb::module_ &parent) {
         .def_prop_ro("environment_steps", [](const Threads &t) { return t.training().environment_steps(); })
         .def_prop_ro("gradient_steps", [](const Threads &t) { return t.training().gradient_steps(); });
     bind_iterations(m);
+    bind_rounds(m);
 }
 
 } // namespace placerl::training

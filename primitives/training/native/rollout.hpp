@@ -1,4 +1,4 @@
-// What N environments observe in T steps under one policy, and the advantages of these T N samples.
+// What N environments observe in at most T steps under one policy, and the advantages of T N samples.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class Rollout {
     // `environments` have been reset, and begin their next episode in the same step; `first` (N, width) are
     // their observations.
     Rollout(environments::VectorEnv &environments, const float *first, int64_t length)
-        : environments_(environments), length_(length), count_(environments.count()),
+        : environments_(environments), length_(length), taken_(length), count_(environments.count()),
           width_(environments.spec().observation_width),
           actions_(environments.spec().discrete() ? 0 : environments.spec().action_width) {
         const environments::Spec &spec = environments.spec();
@@ -57,7 +57,11 @@ class Rollout {
     int64_t environment_steps() const { return environment_steps_; }
     std::vector<Episode> take_episodes() { return std::exchange(episodes_, {}); }
 
-    // (T, N, ...)
+    // Vector steps of the last `collect`, T', and the samples that they gave.
+    int64_t taken() const { return taken_; }
+    int64_t taken_samples() const { return taken_ * count_; }
+
+    // (T', N, ...)
     const float *observations() const { return observations_.data(); }
     const std::byte *actions() const {
         return actions_ ? reinterpret_cast<const std::byte *>(continuous_.data())
@@ -68,19 +72,33 @@ class Rollout {
     const float *rewards() const { return reward_.data(); }
     const bool *terminated() const { return terminated_.get(); }
     const bool *truncated() const { return truncated_.get(); }
+    // (T', N, width): the observation after each sample's action, in its own episode.
+    void copy_next_observations(float *to) const {
+        const int64_t rows = taken_samples();
+        std::memcpy(to, observations_.data() + count_ * width_, size_t(rows * width_) * sizeof(float));
+        for (int64_t s = 0; s < rows; ++s)
+            if (terminated_[s] | truncated_[s])
+                std::copy_n(final_.data() + s * width_, width_, to + s * width_);
+    }
     // In the order of the samples; until the next `collect`.
     const std::vector<OpenEnd> &open_ends() const { return open_ends_; }
 
-    // `act(observations, t, actions)` chooses the N actions of step t. Throws std::domain_error for an action
-    // that is NaN.
+    // All T steps. `act(observations, t, actions)` chooses the N actions of step t. Throws std::domain_error
+    // for an action that is NaN.
     template <typename Act>
     void collect(const Act &act, double &infer_s, double &environment_s, Laps &laps) {
-        std::memcpy(observations_.data(), following(), size_t(count_ * width_) * sizeof(float));
+        collect(length_, act, infer_s, environment_s, laps);
+    }
+    // `steps` of them, at most T.
+    template <typename Act>
+    void collect(int64_t steps, const Act &act, double &infer_s, double &environment_s, Laps &laps) {
+        std::memmove(observations_.data(), following(), size_t(count_ * width_) * sizeof(float));
+        taken_ = steps;
         open_ends_.clear();
         environments::Outputs<float> outputs{};
         outputs.rewards = rewards_.data();
         outputs.episode_returns = returns_.data();
-        for (int64_t t = 0; t < length_; ++t) {
+        for (int64_t t = 0; t < steps; ++t) {
             const int64_t first = t * count_;
             float *seen = observations_.data() + first * width_;
             act(seen, t, action_at(first));
@@ -97,7 +115,7 @@ class Rollout {
     }
 
   private:
-    float *following() { return observations_.data() + samples() * width_; }
+    float *following() { return observations_.data() + taken_samples() * width_; }
     std::byte *action_at(int64_t sample) {
         return actions_ ? reinterpret_cast<std::byte *>(continuous_.data() + sample * actions_)
                         : reinterpret_cast<std::byte *>(discrete_.data() + sample);
@@ -124,7 +142,7 @@ class Rollout {
             const int64_t s = t * count_ + i;
             reward_[size_t(s)] = float(rewards_[size_t(i)]);
             const bool over = terminated_[s] | truncated_[s];
-            if (!terminated_[s] && (truncated_[s] || t == length_ - 1))
+            if (!terminated_[s] && (truncated_[s] || t == taken_ - 1))
                 open_ends_.push_back(
                     {s, over ? final_.data() + s * width_ : observations_.data() + (s + count_) * width_});
             if (over)
@@ -134,11 +152,13 @@ class Rollout {
     }
 
     environments::VectorEnv &environments_;
-    const int64_t length_, count_, width_; // T, N
-    const int actions_;                    // numbers of a continuous action, 0 if discrete
-    bool scaled_ = false;                  // whether the bounds of actions are others than -1 and 1
-    std::vector<float> observations_;      // (T + 1, N, width): the last ones are the next rollout's first
-    std::vector<float> final_;             // (T, N, width), set where an episode is over
+    const int64_t length_;            // T
+    int64_t taken_;                   // T'
+    const int64_t count_, width_;     // N
+    const int actions_;               // numbers of a continuous action, 0 if discrete
+    bool scaled_ = false;             // whether the bounds of actions are others than -1 and 1
+    std::vector<float> observations_; // (T + 1, N, width): the last ones are the next rollout's first
+    std::vector<float> final_;        // (T, N, width), set where an episode is over
     std::vector<float> continuous_, applied_, reward_, low_, half_;
     std::vector<int64_t> discrete_;
     std::vector<double> rewards_, returns_; // (N,) of a step

@@ -7,7 +7,7 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
-from placerl.harness.loop.schedule import Environments, Fusion, Schedule
+from placerl.harness.loop.schedule import Environments, Fusion, InitialPriorities, Schedule
 from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.runtime.loops import chosen_fusion, fusions, on_policy_fusions, under
@@ -138,7 +138,8 @@ def test_neighbours_fuse_where_they_are_native_and_the_batch_is_sampled_now(mapp
     parsed = Mapping.parse(mapping)
     found = fusions(DQN, parsed, ahead)
     assert " ".join(found) == expected
-    assert chosen_fusion(DQN, parsed, Schedule(presampled_batches=ahead)) == found[-1]
+    gymnasium = Schedule(presampled_batches=ahead, environments=Environments.GYMNASIUM)
+    assert chosen_fusion(DQN, parsed, gymnasium) == found[-1]
     assert chosen_fusion(DQN, parsed, Schedule(presampled_batches=ahead, fusion=Fusion.NONE)) is Fusion.NONE
 
 
@@ -149,6 +150,26 @@ def test_neighbours_fuse_where_they_are_native_and_the_batch_is_sampled_now(mapp
 def test_beside_a_replay_manager_whole_steps_fuse_with_batches_ahead(mapping, expected, ahead):
     found = chosen_fusion(DQN, Mapping.parse(mapping), Schedule(presampled_batches=ahead, replay_beside=True))
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "mapping", "expected"),
+    [
+        ({}, "native-native-cpu", Fusion.ROUND),
+        ({}, "native[bfloat16]-native-cpu", Fusion.ROUND),
+        ({"threads": 2}, "native-native-cpu", Fusion.ROUND),
+        ({}, "native[fixed32]-native-cpu", Fusion.STEP),
+        ({}, "torch-native-cpu", Fusion.REPLAY),
+        ({"environments": Environments.GYMNASIUM}, "native-native-cpu", Fusion.STEP),
+        ({"processes": 1}, "native-native-cpu", Fusion.STEP),
+        ({"overlap": 8}, "native-native-cpu", Fusion.STEP),
+        ({"replay_beside": True}, "native-native-cpu", Fusion.STEP),
+        ({"initial_priorities": InitialPriorities.ACTOR}, "native-native-cpu", Fusion.STEP),
+    ],
+)
+def test_rounds_fuse_where_all_is_native_and_in_turns(options, mapping, expected):
+    parsed = Mapping.parse(mapping)
+    assert chosen_fusion(DQN, parsed, Schedule(**options)) is expected
 
 
 def test_without_priorities_nothing_fuses():

@@ -217,7 +217,7 @@ def test_a_training_is_closed_though_energy_cannot_be_read(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("name", "options", "expected", "fusion"),
     [
-        ("cartpole-dqn", {}, Training, Fusion.STEP),
+        ("cartpole-dqn", {}, Training, Fusion.ROUND),
         ("cartpole-dqn", {"threads_native": True}, ThreadedTraining, Fusion.REPLAY),
         ("cartpole-ppo", {"environments": Environments.GYMNASIUM}, OnPolicyTraining, Fusion.NONE),
         ("cartpole-ppo", {}, NativeIterations, Fusion.ITERATION),

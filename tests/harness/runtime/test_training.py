@@ -10,7 +10,7 @@ import pytest
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.loop.real_time import RealTime
-from placerl.harness.loop.schedule import Fusion, InitialPriorities, Schedule
+from placerl.harness.loop.schedule import Environments, Fusion, InitialPriorities, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.pieces import memory
 from placerl.harness.runtime import compose
@@ -18,6 +18,7 @@ from placerl.harness.runtime import training as training_module
 from placerl.harness.runtime.actors.in_process import InlineActors, ThreadActors
 from placerl.harness.runtime.actors.pool import ActorPool
 from placerl.harness.runtime.learners.parallel_updates import ParallelLearner
+from placerl.harness.runtime.native_rounds import RoundActors
 from placerl.harness.runtime.training import WARM_UP_GRADIENT_STEPS
 from placerl.harness.runtime.units.replay import TimeBeside
 from placerl.harness.runtime.units.unit import UnitError
@@ -119,7 +120,9 @@ def test_fused_steps_train_the_same_bit_for_bit(name, actors):
 
 
 def test_the_most_that_a_mapping_allows_is_fused():
-    assert replay_training(short("cartpole-dqn"), NATIVE).fusion is Fusion.STEP
+    assert replay_training(short("cartpole-dqn"), NATIVE).fusion is Fusion.ROUND
+    gymnasium = Schedule(environments=Environments.GYMNASIUM)
+    assert replay_training(short("cartpole-dqn"), NATIVE, schedule=gymnasium).fusion is Fusion.STEP
     assert replay_training(short("cartpole-dqn", presampled_batches=2), NATIVE).fusion is Fusion.REPLAY
     assert replay_training(short("cartpole-dqn"), MAPPING).fusion is Fusion.REPLAY
     reference = Mapping.parse("torch-reference-cpu")
@@ -222,7 +225,8 @@ def test_the_seed_is_0_unless_it_is_given():
 @pytest.mark.parametrize(
     ("options", "actors", "clock"),
     [
-        ({}, InlineActors, RealTime),
+        ({}, RoundActors, RealTime),
+        ({"fusion": Fusion.STEP}, InlineActors, RealTime),
         ({"overlap": 1}, ThreadActors, RealTime),
         ({"presampled_batches": 1, "replay_beside": True}, InlineActors, RealTime),  # a thread of C++
         ({"presampled_batches": 1, "replay_beside": True, "fusion": Fusion.REPLAY}, InlineActors, TimeBeside),

@@ -9,6 +9,12 @@ def test_runs_straight_then_level() -> None:
     assert [schedule(step) for step in (0, 5, 10, 1000)] == pytest.approx([0.4, 0.7, 1.0, 1.0])
 
 
+@pytest.mark.parametrize("count", [3, 100])
+def test_many_values_are_those_of_calls(count: int) -> None:
+    schedule = LinearSchedule(0.4, 1.0, 57)
+    assert schedule.values(11, count) == [schedule(step) for step in range(11, 11 + count)]
+
+
 def test_refuses_no_steps() -> None:
     with pytest.raises(ValueError, match="steps"):
         LinearSchedule(0.4, 1.0, 0)
