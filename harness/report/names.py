@@ -41,6 +41,8 @@ CONDITIONS = {
     "cold_round": "in the loop, caches cold",
     "strict_round": "in the strict loop",
     "fused_round": "in the fused loop",
+    "native_round": "in rounds of one native call",
+    "native_iteration": "in iterations of one native call",
     "overlapped_round": "in the overlapped loop",
     "relaxed_round": "in the relaxed loop",
     "simulated_round": "in the loop, learner and replay simulated",

@@ -14,7 +14,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.environments.env_pool import EnvironmentPool
 from placerl.harness.environments.native_pool import NativePool, Pool
 from placerl.harness.loop.schedule import STRICT, Environments, Fusion, InitialPriorities, Schedule
-from placerl.harness.loop.training_loop import TD_ERROR
+from placerl.harness.loop.training_loop import TD_ERROR, Shape
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.target import STORING_DEVICES
 from placerl.harness.runtime import simulated_parts
@@ -99,7 +99,7 @@ def compose(resolved: Resolved, *, seed: int, local_storage: int) -> Parts:
     if fusion is Fusion.STEP:
         steps = steps_of(replay, trainee, resolved.shape.ahead, schedule.replay_beside)
     elif fusion is Fusion.ROUND:
-        steps = rounds_of(replay, trainee, plan, resolved)
+        steps = rounds_of(replay, trainee, plan, resolved.shape)
     return Parts(
         actors=plan,
         storage=storage,
@@ -111,23 +111,26 @@ def compose(resolved: Resolved, *, seed: int, local_storage: int) -> Parts:
     )
 
 
-def rounds_of(replay: Replay, trainee: Learner, plan: ActorPlan, resolved: Resolved) -> FusedRounds:
+def rounds_of(
+    replay: Replay, trainee: Learner, plan: ActorPlan, shape: Shape, environment_steps: int = 0
+) -> FusedRounds:
     """Return an object that runs whole rounds of a native learner, a native replay and native environments in one call.
 
     Args:
         replay, trainee: the replay and the learner.
         plan: the environments with their seeds, and the seed of the random numbers of actions.
-        resolved: gives the workload's environment, and the steps of a round.
+        shape: the steps of a round.
+        environment_steps: environment steps that count as taken before, by which exploration decreases.
     """
-    seeds = [make.seed for make in cast(tuple[environments.Seeded, ...], plan.environments)]
-    shape = resolved.shape
+    makers = cast(tuple[environments.Seeded, ...], plan.environments)
     acting = Acting(
-        make_native(resolved.workload.environment.id, len(seeds), autoreset="same_step"),
-        seeds,
+        make_native(makers[0].environment.id, len(makers), autoreset="same_step"),
+        [make.seed for make in makers],
         np.random.default_rng(plan.seed),
         shape.vector_steps,
         shape.gradient_steps,
         plan.local_storage,
+        environment_steps,
     )
     return FusedRounds(cast(ConcurrentReplay, replay), trainee, acting)
 

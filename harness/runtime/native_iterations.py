@@ -8,6 +8,7 @@ from placerl.harness.runtime.compose import environment_seeds
 from placerl.harness.runtime.on_policy_loop import OnPolicyLoop
 from placerl.harness.runtime.resolve import Resolved
 from placerl.primitives.environments import make_native
+from placerl.primitives.learner import Learner
 from placerl.primitives.training.on_policy import OnPolicyIterations, Sources
 
 
@@ -19,6 +20,7 @@ class NativeIterations(OnPolicyLoop):
 
     Args:
         resolved: what is trained, and how; learner and environments are native, and there is no actor process.
+        learner: the learner; None creates the mapping's.
 
     Attributes:
         gradient_steps: gradient steps taken so far.
@@ -31,8 +33,8 @@ class NativeIterations(OnPolicyLoop):
 
     provenance = Provenance.MEASURED
 
-    def __init__(self, resolved: Resolved, *, seed: int = 0) -> None:
-        super().__init__(resolved, seed)
+    def __init__(self, resolved: Resolved, *, seed: int = 0, learner: Learner | None = None) -> None:
+        super().__init__(resolved, seed, learner)
         sources = Sources(
             np.array(environment_seeds(self._environment_seed, self._actors), np.uint64),
             np.random.default_rng(self._exploration_seed),

@@ -39,6 +39,7 @@ class Acting:
         vector_steps: V, steps of all environments in a round, at least 1.
         gradient_steps: G, gradient steps in a round, at least 1.
         filled_at_once: most vector steps that `FusedRounds.fill` takes at once, at least 1.
+        environment_steps: environment steps that count as taken before, at least 0; exploration decreases with them.
     """
 
     environments: Any
@@ -47,12 +48,14 @@ class Acting:
     vector_steps: int = 1
     gradient_steps: int = 1
     filled_at_once: int = 1
+    environment_steps: int = 0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a value out of range."""
         checks.whole("vector_steps", self.vector_steps, 1)
         checks.whole("gradient_steps", self.gradient_steps, 1)
         checks.whole("filled_at_once", self.filled_at_once, 1)
+        checks.whole("environment_steps", self.environment_steps, 0)
 
 
 class FusedRounds(FusedSteps):
@@ -96,7 +99,12 @@ class FusedRounds(FusedSteps):
             (
                 environments,
                 first,
-                [max(acting.vector_steps, acting.filled_at_once), acting.vector_steps, acting.gradient_steps],
+                [
+                    max(acting.vector_steps, acting.filled_at_once),
+                    acting.vector_steps,
+                    acting.gradient_steps,
+                    acting.environment_steps,
+                ],
                 self._program,
                 [columns.index(name) for name in COLUMNS],
             ),

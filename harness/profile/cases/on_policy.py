@@ -15,12 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from placerl.harness.loop.recorder import Recorder
-from placerl.harness.mapping import Problem, Target
+from placerl.harness.loop.schedule import Fusion, Schedule
+from placerl.harness.mapping import Mapping, Problem, Target
 from placerl.harness.mapping.target import CPU
 from placerl.harness.measure.pace import Piece
 from placerl.harness.measure.protocol import Case
 from placerl.harness.pieces.base import PrimitiveCase, expect_equal
 from placerl.harness.pieces.learners import check_step, learner_targets
+from placerl.harness.profile.cases.native_rounds import native_cases
 from placerl.harness.profile.cases.round_checks import check_collect
 from placerl.harness.profile.cases.rounds import NATIVE, actor_for
 from placerl.harness.profile.cases.runtime_rounds import empty_iterations
@@ -28,6 +30,7 @@ from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.profile.cases.trained import profiled_start
 from placerl.harness.runtime.actors.in_process import Actors, InlineActors
 from placerl.harness.runtime.compose import actors_of
+from placerl.harness.runtime.loops import on_policy_fusions
 from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import columns_of
@@ -129,7 +132,7 @@ def on_policy_cases(
     backend and device; `round.prepare` computes the advantages and returns of an iteration, on the CPU, and
     `iteration.runtime` is an iteration of the runtime with parts that do nothing. With actors in processes,
     `iteration.collect` is all vector steps of an iteration, with the weights handed over, and takes the place of
-    `round.collect`.
+    `round.collect`. Where an iteration is one native call, `native_iteration` has its parts.
 
     Args:
         problem: properties of the workload, such as the vector steps of an iteration.
@@ -151,6 +154,13 @@ def on_policy_cases(
         if target == NATIVE:
             yield PrimitiveCase("round.prepare", CPU, samples, case, "prepare")
             yield PrimitiveCase("iteration.runtime", CPU, 1, case, "runtime")
+    schedule = Schedule(threads=problem.learner_threads, processes=problem.actor_processes)
+    whole = [
+        target
+        for target in learner_targets(precisions)
+        if Fusion.ITERATION in on_policy_fusions(workload, Mapping(target, NATIVE, CPU), schedule)
+    ]
+    yield from native_cases(workload, problem, shared, whole)
 
 
 def _fields(workload: Workload) -> dict[str, FieldSpec]:

@@ -31,14 +31,15 @@ from placerl.harness.pieces.base import PrimitiveCase
 from placerl.harness.pieces.learners import LATE, learner_targets
 from placerl.harness.pieces.storage import storing_devices
 from placerl.harness.profile.cases.caches import Sweep
+from placerl.harness.profile.cases.native_rounds import native_cases
 from placerl.harness.profile.cases.round_checks import check_collect, check_learn, check_replay, check_steps
-from placerl.harness.profile.cases.runtime_rounds import empty_training
+from placerl.harness.profile.cases.runtime_rounds import IN_TURNS, empty_training
 from placerl.harness.profile.cases.shared_parts import SharedParts, managers
 from placerl.harness.runtime.actors.actor import Actor
 from placerl.harness.runtime.actors.in_process import Actors, InlineActors
 from placerl.harness.runtime.clock import simulated_s
 from placerl.harness.runtime.compose import actors_of
-from placerl.harness.runtime.loops import fusions
+from placerl.harness.runtime.loops import fuses_rounds, fusions
 from placerl.harness.runtime.training import Training
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import columns_of
@@ -291,6 +292,12 @@ def round_cases(
         if target == NATIVE:
             yield PrimitiveCase("fused_round.insert", NATIVE, rows, case, "insert")
             yield PrimitiveCase("fused_round.runtime", CPU, 1, case, "runtime")
+    whole = [
+        target
+        for target in learner_targets(precisions)
+        if fuses_rounds(workload, Mapping(target, NATIVE, CPU), IN_TURNS)
+    ]
+    yield from native_cases(workload, problem, sequences.parts, whole)
     yield from _stored_rounds(sequences, precisions, rows, batch)
 
 

@@ -13,13 +13,16 @@ from placerl.harness.loop.schedule import IN_PARALLEL, Fusion, Schedule
 from placerl.harness.mapping import Loop, Mapping, Problem
 from placerl.harness.measure.protocol import Case
 from placerl.harness.pieces.base import PrimitiveCase
+from placerl.harness.pieces.learners import LATE
 from placerl.harness.profile.cases.shared_actors import LateActors
 from placerl.harness.profile.cases.shared_parts import SharedParts
-from placerl.harness.runtime.actors.in_process import Actors
+from placerl.harness.runtime.actors.in_process import Actors, Collecting
 from placerl.harness.runtime.actors.pool import ActorPlan
 from placerl.harness.runtime.clock import simulated_s
-from placerl.harness.runtime.compose import Parts, actors_of, start_actors, steps_of
-from placerl.harness.runtime.loops import fusions
+from placerl.harness.runtime.compose import Parts, actors_of, rounds_of, start_actors, steps_of
+from placerl.harness.runtime.loops import chosen_fusion
+from placerl.harness.runtime.native_iterations import NativeIterations
+from placerl.harness.runtime.native_rounds import RoundActors
 from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.simulated_parts import is_simulated
@@ -27,6 +30,7 @@ from placerl.harness.runtime.timed_storage import TimedStorage
 from placerl.harness.runtime.training import Progress, Training
 from placerl.harness.workloads import Workload
 from placerl.primitives.learner import Learner
+from placerl.primitives.learner.fused import FusedSteps
 
 SIMULATED_GRADIENT_STEPS = 8
 """Least gradient steps per call in virtual time.
@@ -60,7 +64,7 @@ class TimedTraining:
         terms_s: seconds of each part of the loop since the last call of `taken`; `loop` is the rest.
     """
 
-    training: Training | OnPolicyTraining
+    training: Training | OnPolicyTraining | NativeIterations
     gradient_steps: int = 1
     long: bool = False
     step_s: float = 0.0
@@ -239,14 +243,17 @@ def _least_step_s(run: TimedTraining, other_loop_s: float = 0.0) -> float:
 
 def _on_policy(
     workload: Workload, problem: Problem, mapping: Mapping, shared: SharedParts
-) -> OnPolicyTraining:
+) -> OnPolicyTraining | NativeIterations:
     def starting(plan: ActorPlan, learner: Learner, processes: int) -> Actors:
         start = shared.on_policy_actors if processes else start_actors
         return start(plan, learner, processes)
 
     schedule = Schedule(threads=problem.learner_threads, processes=problem.actor_processes)
-    resolved = resolve(schedule, workload, mapping, problem.batch_size, existing=Fusion.NONE)
-    return OnPolicyTraining(resolved, starting=starting, learner=shared.learner(mapping.learner))
+    fusion, learner = chosen_fusion(workload, mapping, schedule), shared.learner(mapping.learner)
+    resolved = resolve(schedule, workload, mapping, problem.batch_size, existing=fusion)
+    if fusion is Fusion.ITERATION:
+        return NativeIterations(resolved, learner=learner)
+    return OnPolicyTraining(resolved, starting=starting, learner=learner)
 
 
 def _off_policy(
@@ -257,28 +264,35 @@ def _off_policy(
     ahead = problem.ahead if relaxed else 0
     if simulated:
         ahead = min(ahead, SIMULATED_AHEAD)
-    fusion = Fusion.NONE if loop is Loop.STRICT else fusions(workload, mapping, ahead, relaxed)[-1]
-    learner = shared.learner(mapping.learner)
-    replay = shared.replay(mapping.rmm, fusion, mapping.storage, mapping.learner)
     overlap = 0
     if loop in IN_PARALLEL:
         overlap = problem.overlapped_rounds(simulated) * problem.round_gradient_steps
+    schedule = Schedule(
+        threads=problem.learner_threads, presampled_batches=ahead, overlap=overlap, replay_beside=relaxed
+    )
+    fusion = Fusion.NONE if loop is Loop.STRICT else chosen_fusion(workload, mapping, schedule)
+    resolved = resolve(schedule, workload, mapping, problem.batch_size, existing=fusion)
+    learner = shared.learner(mapping.learner)
+    replay = shared.replay(mapping.rmm, fusion, mapping.storage, mapping.learner)
     environment_seed, exploration_seed, sampling_seed = np.random.SeedSequence(0).spawn(3)
     storage = cast(TimedStorage, replay.storage)
     room = max(256, problem.round_vector_steps * overlap)
-    actors = actors_of(workload, environment_seed, exploration_seed, storage.fields, room)
+    plan = actors_of(workload, environment_seed, exploration_seed, storage.fields, room)
+    steps: FusedSteps | None = None
+    # Actors in a thread would share the host's GIL.
+    acting: Collecting | None = shared.actors(mapping.learner) if overlap and not simulated else None
+    if fusion is Fusion.STEP:
+        steps = steps_of(replay, learner, ahead, relaxed)
+    elif fusion is Fusion.ROUND:
+        steps = rounds = rounds_of(replay, learner, plan, resolved.shape, LATE)
+        acting = RoundActors(rounds)
     parts = Parts(
-        actors=LateActors(**vars(actors)),
+        actors=LateActors(**vars(plan)),
         storage=storage,
         replay=replay,
         learner=learner,
         rng=np.random.default_rng(sampling_seed),
-        steps=steps_of(replay, learner, ahead, relaxed) if fusion is Fusion.STEP else None,
-        # Actors in a thread would share the host's GIL.
-        acting=shared.actors(mapping.learner) if overlap and not simulated else None,
+        steps=steps,
+        acting=acting,
     )
-    schedule = Schedule(
-        threads=problem.learner_threads, presampled_batches=ahead, overlap=overlap, replay_beside=relaxed
-    )
-    resolved = resolve(schedule, workload, mapping, problem.batch_size, existing=fusion)
     return Training(resolved, parts=parts)

@@ -55,6 +55,7 @@ class Rollout {
     int64_t samples() const { return length_ * count_; }
     bool discrete() const { return !actions_; }
     int64_t environment_steps() const { return environment_steps_; }
+    void count_from(int64_t environment_steps) { environment_steps_ = environment_steps; }
     std::vector<Episode> take_episodes() { return std::exchange(episodes_, {}); }
 
     // Vector steps of the last `collect`, T', and the samples that they gave.

@@ -18,6 +18,7 @@ class Rounds : public fused::Steps {
         const float *first;                    // their observations, (N, width)
         int64_t most_vector_steps;             // of a round, or of a `fill`
         int64_t vector_steps, gradient_steps;  // V, G
+        int64_t environment_steps;             // that count as taken before
         int explore; // program of the executor: an observation and its random numbers give its action
         TransitionColumns columns;
     };
@@ -32,6 +33,7 @@ class Rounds : public fused::Steps {
           rollout_(acting.environments, acting.first, acting.most_vector_steps), acting_(acting),
           explore_(executor.program(acting.explore)), items_(replay.columns().size()),
           next_(size_t(rollout_.samples() * rollout_.width())) {
+        rollout_.count_from(acting.environment_steps);
         const std::vector<std::pair<size_t, size_t>> expected = {
             {acting.columns.observation, size_t(rollout_.width()) * sizeof(float)},
             {acting.columns.action, rollout_.action_bytes()},

@@ -50,10 +50,10 @@ void draw_exploration(bitgen_t *bits, const Exploration &exploration, int64_t en
 
 class BoundRounds : public fused::BoundSteps<Rounds> {
   public:
-    // acting: (environments, first observations, (most vector steps, V, G), program, columns).
+    // acting: (environments, first observations, (most vector steps, V, G, steps before), program, columns).
     BoundRounds(nb::object replay, nb::object executor, int64_t batch_size,
                 const fused::SourceArguments &sources, const std::vector<std::size_t> &td_outputs,
-                std::tuple<nb::object, nb::object, std::array<int64_t, 3>, int, std::array<size_t, 5>> acting,
+                std::tuple<nb::object, nb::object, std::array<int64_t, 4>, int, std::array<size_t, 5>> acting,
                 std::tuple<bool, double, double, int64_t> exploration)
         : BoundSteps(replay, executor, batch_size, sources, td_outputs, acting_of(acting)),
           environments_(std::get<0>(acting)),
@@ -100,19 +100,16 @@ class BoundRounds : public fused::BoundSteps<Rounds> {
 
   private:
     static Rounds::Acting acting_of(
-        const std::tuple<nb::object, nb::object, std::array<int64_t, 3>, int, std::array<size_t, 5>> &given) {
+        const std::tuple<nb::object, nb::object, std::array<int64_t, 4>, int, std::array<size_t, 5>> &given) {
         const auto &[environments, first, counts, explore, columns] = given;
         auto &envs = nb::cast<environments::VectorEnv &>(environments);
         PyArrayObject *rows = numpy::vector_of(first, NPY_FLOAT32);
         if (!rows || PyArray_SIZE(rows) != envs.count() * envs.spec().observation_width)
             throw nb::type_error("first: allowed: a float32 vector of the environments' observations");
-        return {envs,
-                numpy::data<const float>(rows),
-                counts[0],
-                counts[1],
-                counts[2],
-                explore,
-                {columns[0], columns[1], columns[2], columns[3], columns[4]}};
+        return {envs,      numpy::data<const float>(rows),
+                counts[0], counts[1],
+                counts[2], counts[3],
+                explore,   {columns[0], columns[1], columns[2], columns[3], columns[4]}};
     }
 
     // The random numbers of the actions of the next vector steps.
@@ -140,7 +137,7 @@ void bind_rounds(nb::module_ &m) {
     nb::class_<BoundRounds>(m, "Rounds")
         .def(nb::init<nb::object, nb::object, int64_t, const fused::SourceArguments &,
                       const std::vector<std::size_t> &,
-                      std::tuple<nb::object, nb::object, std::array<int64_t, 3>, int, std::array<size_t, 5>>,
+                      std::tuple<nb::object, nb::object, std::array<int64_t, 4>, int, std::array<size_t, 5>>,
                       std::tuple<bool, double, double, int64_t>>())
         .def("run", &BoundRounds::run)
         .def("run_rounds", &BoundRounds::run_rounds)

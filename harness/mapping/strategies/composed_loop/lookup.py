@@ -17,6 +17,11 @@ def fuses(table: PerformanceTable, mapping: Mapping) -> bool:
     return at_home and ("fused_round.steps", learner) in table
 
 
+def fuses_rounds(table: PerformanceTable, mapping: Mapping) -> bool:
+    """Whether whole rounds are one call."""
+    return fuses(table, mapping) and ("native_round.steps", mapping.learner) in table
+
+
 def rounds_of(mapping: Mapping) -> str:
     """Return the rounds in which a mapping's parts were profiled; with the storage on a device, together."""
     storage = mapping.storage

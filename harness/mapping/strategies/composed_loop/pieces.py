@@ -28,6 +28,9 @@ early stopping.
 | `strict_round.collect`, `.learn` | the native learner's parts next to these separate calls | the learner |
 | `fused_round.collect`, `.insert` | a round's calls if gradient steps are fused | learner and replay management |
 | `fused_round.steps` | the gradient steps of a round, fused | learner and replay management |
+| `native_round.collect`, `.insert`, `.steps` | the parts of a round that is one native call with others | learner |
+| `native_round.runtime` | what is left of a round in such a call | cpu |
+| `native_iteration.collect`, `.prepare`, `.learn`, `.runtime` | the same of an iteration (on-policy) | the same |
 | `overlapped_round.collect` | an iteration's vector steps in a process, requested and awaited | cpu |
 | `overlapped_round.collect` | the same alongside a simulated learner, or of a policy in fixed point | the learner |
 | `overlapped_round.insert`, `.steps`, `.write` | these calls of an iteration | replay management; both; the storage |
@@ -54,6 +57,7 @@ from placerl.harness.mapping.strategies.composed_loop.lookup import (
     HOSTED,
     JOINT,
     fuses,
+    fuses_rounds,
     is_simulated,
     rounds_of,
 )
@@ -105,6 +109,16 @@ def in_turn_round(
 ) -> ComposedRound:
     """Return a round of the fused loop, or of the strict loop, in which every part is a separate call (`apart`)."""
     learner, rmm, steps = mapping.learner, mapping.rmm, problem.round_gradient_steps
+    if not apart and fuses_rounds(table, mapping):
+        return ComposedRound(
+            {
+                "actor": (("native_round.collect", learner), 1),
+                "insert": (("native_round.insert", learner), 1),
+                "step": (("native_round.steps", learner), 1),
+                "loop": (("native_round.runtime", CPU), 1),
+            },
+            steps,
+        )
     if not apart and fuses(table, mapping):
         return ComposedRound(
             {
@@ -199,6 +213,16 @@ def overlapped_round(
 def on_policy_round(table: PerformanceTable, problem: Problem, mapping: Mapping) -> ComposedRound:
     """Return an iteration of the on-policy loop."""
     steps = problem.iteration_gradient_steps
+    if ("native_iteration.learn", mapping.learner) in table:
+        return ComposedRound(
+            {
+                "actor": (("native_iteration.collect", mapping.learner), 1),
+                "prepare": (("native_iteration.prepare", mapping.learner), 1),
+                "learner": (("native_iteration.learn", mapping.learner), 1),
+                "loop": (("native_iteration.runtime", CPU), 1),
+            },
+            steps,
+        )
     collect: tuple[Cell, float] = (("round.collect", mapping.learner), problem.trajectory_length)
     if ("iteration.collect", mapping.learner) in table:
         collect = (("iteration.collect", mapping.learner), 1)

@@ -55,6 +55,7 @@ def test_every_primitive_passes_its_own_check_and_is_timed(small_cases: list[Pri
         "fused_round.collect",
         "fused_round.insert",
         "fused_round.steps",
+        *(f"native_round.{part}" for part in ("collect", "insert", "steps", "runtime")),
         "round.runtime",
         "fused_round.runtime",
         *(

@@ -179,6 +179,35 @@ def test_steps_of_one_call_need_learner_replay_and_storage_in_one_place() -> Non
         assert ("step" in prediction.terms_s) == fused
 
 
+def test_a_round_in_one_call_is_the_sum_of_its_parts_and_needs_no_other_piece() -> None:
+    whole_s = {
+        ("native_round.collect", "native"): 1e-6,
+        ("native_round.insert", "native"): 2e-6,
+        ("native_round.steps", "native"): 3e-6,
+        ("native_round.runtime", "cpu"): 4e-6,
+    }
+    problem, mapping = Problem(32, 27, actors=4), Mapping.parse("native-native-cpu")
+    prediction = ComposedLoop().predict(table(PIECES_S | whole_s), problem, PLATFORM, mapping)
+    assert 1 / prediction.gps == pytest.approx(10e-6 / 4)
+    assert {name for name, _ in prediction.cells} == {name for name, _ in whole_s}
+    strict = ComposedLoop(Loop.STRICT).predict(table(PIECES_S | whole_s), problem, PLATFORM, mapping)
+    assert not {name for name, _ in strict.cells} & {name for name, _ in whole_s}
+
+
+def test_an_iteration_in_one_call_is_the_sum_of_its_parts() -> None:
+    whole_s = {
+        ("native_iteration.collect", "native"): 1e-3,
+        ("native_iteration.prepare", "native"): 2e-3,
+        ("native_iteration.learn", "native"): 3e-3,
+        ("native_iteration.runtime", "cpu"): 4e-3,
+    }
+    problem = Problem(32, 27, actors=4, trajectory_length=64, epochs=2)
+    mapping = Mapping.parse("native-native-cpu")
+    prediction = ComposedLoop().predict(table(PIECES_S | whole_s), problem, PLATFORM, mapping)
+    assert 1 / prediction.gps == pytest.approx(10e-3 / 16)
+    assert prediction.terms_s["learner"] == pytest.approx(3e-3 / 16)
+
+
 def test_a_learner_in_fixed_point_has_fused_steps_of_its_own() -> None:
     mapping, problem = Mapping.parse("native[fixed32]-native-cpu"), Problem(32, 27)
     own = {(name, str(mapping.learner)): 2e-4 for name in ("fused_round.collect", "fused_round.steps")}
