@@ -19,7 +19,7 @@ from placerl.harness.cli.common import (
     print_json,
 )
 from placerl.harness.compare import registry
-from placerl.harness.compare.parts import judged_parts
+from placerl.harness.compare.parts import PLAIN, OurSide, judged_parts
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import bar
 from placerl.harness.core.revision import RESULTS
@@ -127,7 +127,11 @@ def compare(  # noqa: PLR0913 (a command: its options)
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a workload here and in other libraries in interleaved rounds, and print the ratio of their throughput."""
+    """Train a workload here and in other libraries in interleaved rounds, and print the ratio of their throughput.
+
+    Both systems step the library's environments. Where this project steps native ones by default, a second row of each
+    library says how it compares with these.
+    """
     from placerl.harness.plan import plan
     from placerl.harness.plan.predicting import begin, loaded, predicted
     from placerl.harness.runtime import mapped_parts
@@ -135,33 +139,35 @@ def compare(  # noqa: PLR0913 (a command: its options)
 
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     names = named_baselines(named)
-    ours = None if mapping is None else Mapping.parse(mapping)
+    mapped = None if mapping is None else Mapping.parse(mapping)
     if named != "all":  # of all libraries, those that are a replay alone are compared without either option
         _check_train(names, {"--envpool": envpool, "--mapping": mapping is not None})
     _check(item, alone, envpool)
-    if ours:
-        mapped_parts.check(item, ours)
-        if is_simulated(ours):
+    if mapped:
+        mapped_parts.check(item, mapped)
+        if is_simulated(mapped):
             raise UserError(
                 "command line", "--mapping", mapping, "devices that are here: a library has no virtual time"
             )
     opened = begin(results, tier)
-    if not ours:
+    if not mapped:
         predicted(opened, item, tier)
     rows: list[Row] = []
+    sides = (OurSide(envpool=True),) if envpool else (PLAIN,) if alone else plan.sides(item)
     for baseline in names:
-        cell = plan.compare_cell(
-            item,
-            baseline,
-            tier,
-            batch_size,
-            environment=not alone,
-            envpool=envpool,
-            flushed=flushed,
-            mapping=ours,
-        )
-        with bar(cell.key) as report, recorded(opened):
-            rows += plan.measure_now(opened, cell, report)
+        for side in sides[:1] if registry.replay_alone(baseline) else sides:
+            cell = plan.compare_cell(
+                item,
+                baseline,
+                tier,
+                batch_size,
+                environment=not alone,
+                ours=side,
+                flushed=flushed,
+                mapping=mapped,
+            )
+            with bar(cell.key) as report, recorded(opened):
+                rows += plan.measure_now(opened, cell, report)
     if as_json:
         print_json([row.to_json() for row in rows])
     else:

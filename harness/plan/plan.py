@@ -11,14 +11,14 @@ from functools import cache
 
 from placerl.harness import papers, platforms, workloads
 from placerl.harness.compare import rounds
-from placerl.harness.compare.parts import ComparedPart, OurSide, label
+from placerl.harness.compare.parts import PLAIN, ComparedPart, OurSide, label
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report, part
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.revision import CodeWatch
 from placerl.harness.core.row import HowTimed, Interrupted, Row
 from placerl.harness.core.suites import Suite
-from placerl.harness.loop.schedule import STRICT
+from placerl.harness.loop.schedule import STRICT, Environments
 from placerl.harness.mapping import DEFAULT_STRATEGY, Mapping, predict
 from placerl.harness.measure.conditions import shared_conditions
 from placerl.harness.papers import Claim
@@ -230,26 +230,28 @@ def compare_cell(
     batch_size: int | None = None,
     *,
     environment: bool = True,
-    envpool: bool = False,
+    ours: OurSide = PLAIN,
     flushed: bool = False,
     mapping: Mapping | None = None,
 ) -> Cell:
     """Return the cell (a unit of work of a run) that compares this project with another library on a workload.
 
     The cell times both in interleaved rounds. If the tier says so, it then trains both to the same number of
-    environment steps and compares their returns.
+    environment steps and compares their returns. On native environments, whose trajectories are Gymnasium's, this
+    project learns the same as on these, so that returns are compared on Gymnasium's only.
 
     Args:
         baseline: the other library, a folder under `baselines/`.
         batch_size: a batch size other than the workload's own.
         environment: whether environments are stepped; if not, only learner and replay are compared.
-        envpool: whether EnvPool steps this project's environments.
+        ours: features that this project uses and the library does not.
         flushed: whether the library runs once more with subnormal numbers treated as zero.
         mapping: this project's mapping; None: the one that the default strategy chooses from the run's predictions.
             The library's networks are on the learner's CUDA device, or else on the CPU.
     """
-    ours = OurSide(envpool=envpool)
     size = batch_size or item.training.batch_size
+
+    returns = None if ours.native_environments else tier.returns
 
     def measure(run: Run, report: Report) -> Sequence[Row]:
         return rounds.compare(
@@ -262,7 +264,7 @@ def compare_cell(
                 batch_size=size,
                 environment=environment,
                 ours=ours,
-                returns=tier.returns,
+                returns=returns,
                 flushed=[baseline] if flushed else [],
                 asked=mapping is not None,
             ),
@@ -274,9 +276,15 @@ def compare_cell(
     key += "/flushed" if flushed else ""
     needs = () if mapping else (_prediction_key(item, size),)
     trains = part is ComparedPart.TRAINING
-    estimate_s = tier.compare_s + (tier.returns.budget_s if tier.returns and trains else 0.0)
+    estimate_s = tier.compare_s + (returns.budget_s if returns and trains else 0.0)
     cell = Cell(key, estimate_s, measure, item.name, (baseline,), needs=needs, batch_size=size, label=name)
     return _again_if_cut_short(cell)
+
+
+def sides(item: Workload) -> tuple[OurSide, ...]:
+    """Return how this project trains in comparisons: on the library's environments, and as shipped if that differs."""
+    native = STRICT.stepping(item) is Environments.NATIVE
+    return (PLAIN, OurSide(native_environments=True)) if native else (PLAIN,)
 
 
 def _again_if_cut_short(cell: Cell) -> Cell:
@@ -314,7 +322,11 @@ def plan(tier: Tier) -> list[Cell]:
         for seed in item.training.seeds[: tier.seeds]:
             cells.append(run_cell(item, seed, Extent(tier.run_s)))
         baselines = tier.compared_with(item.algorithm.name)
-        cells += [compare_cell(item, baseline, tier) for baseline in baselines]
+        cells += [
+            compare_cell(item, baseline, tier, ours=ours)
+            for baseline in baselines
+            for ours in (sides(item) if tier.shipped else (PLAIN,))
+        ]
         cells += [
             compare_cell(item, baseline, tier, batch_size, environment=False)
             for baseline in baselines

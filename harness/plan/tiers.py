@@ -31,6 +31,8 @@ class Tier:
             (`harness.validate.plan.GRIDS`).
         baselines: the other libraries that each workload is compared with, if they train its algorithm
             (`compared_with`).
+        shipped: whether comparisons with libraries are also made on the environments that this project steps by
+            default, where these are not the libraries'.
         own_batch_sizes: whether primitives are also timed at the batch sizes that each workload lists.
         simulated_replay_sizes: further batch sizes at which only the replay of the simulated device is simulated.
     """
@@ -47,6 +49,7 @@ class Tier:
     validate_s: float = 0.0
     validated: tuple[tuple[str, int], ...] = ()
     baselines: tuple[str, ...] = ("sb3",)
+    shipped: bool = False
     own_batch_sizes: bool = False
     simulated_replay_sizes: tuple[int, ...] = ()
 
@@ -92,6 +95,7 @@ TIERS = {
             returns=StepExtent(50_000, seeds=3, budget_s=90),
             validate_s=90,
             baselines=("sb3", *RLLIB),
+            shipped=True,
         ),
         Tier(
             "full",
@@ -105,6 +109,7 @@ TIERS = {
             returns=StepExtent(1_000_000, seeds=5, budget_s=1800),
             validate_s=600,
             baselines=("sb3", *RLLIB),
+            shipped=True,
             own_batch_sizes=True,
         ),
     )

@@ -62,6 +62,33 @@ def test_what_cannot_be_compared_is_refused_first(
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.parametrize(
+    ("asked", "labels"),
+    [
+        ((), ["sb3, this project with {}", "sb3, this project with native environments and {}"]),
+        (("--alone",), ["sb3, learner and replay alone, this project with {}"]),
+    ],
+)
+def test_each_library_has_a_row_on_its_environments_and_one_on_native_ones(
+    placerl: Placerl,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    asked: tuple[str, ...],
+    labels: list[str],
+) -> None:
+    measured: list[str] = []
+
+    def measure_now(run: Run, cell: Cell, report: Report) -> list[Row]:
+        measured.append(cell.label)
+        return []
+
+    monkeypatch.setattr(plan, "measure_now", measure_now)
+    mapping, results = "torch-native-cpu", str(tmp_path / "results")
+    outcome = placerl("compare", "cartpole-dqn", "--mapping", mapping, *asked, "--results", results)
+    assert outcome.status == 0
+    assert measured == [one.format(mapping) for one in labels]
+
+
 def test_of_all_baselines_those_that_are_a_replay_alone_do_not_refuse_a_mapping(
     placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

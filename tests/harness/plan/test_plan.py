@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from placerl.harness import papers, workloads
-from placerl.harness.compare.parts import ComparedPart, label
+from placerl.harness.compare.parts import ComparedPart, OurSide, label
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
@@ -297,7 +297,18 @@ def test_a_comparison_is_of_the_chosen_mapping_at_its_batch_size(
     assert cell.needs == (() if given else (f"prediction/cartpole-dqn/{size}",))
 
 
-@pytest.mark.parametrize("options", [{}, {"mapping": GIVEN}, {"envpool": True}])
+def test_a_library_is_compared_on_its_environments_and_as_this_project_is_shipped() -> None:
+    tier = TIERS["standard"]
+    assert tier.returns is not None
+    plain, shipped = (plan.compare_cell(CARTPOLE, "sb3", tier, ours=side) for side in plan.sides(CARTPOLE))
+    assert (plain.label, shipped.label) == ("sb3", "sb3, this project with native environments")
+    assert plain.estimate_s - shipped.estimate_s == tier.returns.budget_s, "it learns the same on both"
+    assert plan.sides(workloads.load("lunarlander-dqn")) == (OurSide(),)
+    labels = [cell.label for cell in plan.plan(tier) if cell.key.startswith("compare/cartpole-dqn/")]
+    assert {plain.label, shipped.label} <= set(labels)
+
+
+@pytest.mark.parametrize("options", [{}, {"mapping": GIVEN}, {"ours": OurSide(envpool=True)}])
 def test_a_replay_alone_is_compared_under_no_mapping_and_trains_nothing(options: dict) -> None:
     cell = plan.compare_cell(CARTPOLE, "cpprb", replace(TIERS["standard"], compare_s=17), **options)
     assert cell.label == label("cpprb", ComparedPart.REPLAY) == "cpprb, replay alone"
