@@ -51,6 +51,7 @@ DISTINGUISHING = (
     "loop",
     "devices",
     "fusion",
+    "environments",
     "threads",
     "precision",
     "precisions",
@@ -165,6 +166,8 @@ def _key(row: Row) -> Key:
     stated = {**row.notes, **vars(row)}
     if isinstance(row, Regret):
         del stated["mapping"]  # which `where` has
+    if stated.get("environments") == "gymnasium":
+        del stated["environments"]  # those of older rows, which do not state any
     given = stated.pop("parameters", None) or {}
     stated = {name: value for name, value in stated.items() if value not in (None, ())} | given
     parameters = {name: stated[name] for name in DISTINGUISHING if name in stated}

@@ -29,6 +29,8 @@ from placerl.primitives.replay.storage import transition_fields
 from placerl.primitives.training.on_policy import OnPolicyIterations, Sources
 from placerl.primitives.training.parallel import Pacing, ParallelTraining
 from tests.primitives.learner.fused.replay_and_learner import BATCH, parts, rows_of
+from tests.primitives.training.test_rounds import CARTPOLE, CONTINUOUS
+from tests.primitives.training.test_rounds import rounds as rounds_of
 from tests.sanitize.at_once import together
 
 BUSY = "another call in progress"
@@ -193,6 +195,20 @@ def iterations() -> None:
     assert one.environment_steps > 0
 
 
+def rounds() -> None:
+    """Whole rounds of off-policy training, while another thread inserts, and two more calls of the same object."""
+    for algorithm in (CARTPOLE, CONTINUOUS):
+        made = rounds_of(algorithm, vector_steps=2, gradient_steps=3)
+        made.fill(8)
+        together(
+            partial(made.run_rounds, 5, np.random.default_rng(0)),
+            partial(made.run, 2, np.random.default_rng(1)),
+            made.take_episodes,
+            partial(made._replay.priorities, np.arange(16)),
+            refused=BUSY,
+        )
+
+
 def trainings() -> None:
     """Actors and learners in C++ threads, whose counts another thread reads meanwhile."""
     network, settings = NetworkDescription(hidden=(8, 8)), DqnHyperparameters(target_interval=20)
@@ -280,6 +296,7 @@ PARTS: dict[str, Callable[[], None]] = {
         fused_steps,
         relaxed_steps,
         iterations,
+        rounds,
         trainings,
         environments,
         mujoco,

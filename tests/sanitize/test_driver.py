@@ -11,7 +11,7 @@ from tests.sanitize import driver, parts, reached
 BINDINGS = {
     "harness/native/experiments.cpp": (3, ("experiments", "mujoco")),
     "primitives/environments/native/bindings.cpp": (3, ("environments", "mujoco")),
-    "primitives/learner/fused/bound_steps.hpp": (1, ("fused_steps", "generators", "relaxed_steps")),
+    "primitives/learner/fused/bound_steps.hpp": (1, ("fused_steps", "generators", "relaxed_steps", "rounds")),
     "primitives/learner/native/bindings.cpp": (2, ("learners",)),
     "primitives/learner/native/step_call.hpp": (1, ("learners",)),
     "primitives/learner/relaxed/bindings.cpp": (3, ("relaxed_steps",)),
@@ -20,6 +20,7 @@ BINDINGS = {
     "primitives/sum_tree/native/plain_tree_bindings.hpp": (4, ("generators", "trees")),
     "primitives/training/native/bindings.cpp": (1, ("trainings",)),
     "primitives/training/native/iterations_bindings.hpp": (1, ("iterations",)),
+    "primitives/training/native/rounds_bindings.hpp": (1, ("rounds",)),
 }
 """Each file that releases the lock: in how many places, and which parts of the driver run them. `make sanitize` shows
 that these are reached; add a new place here once it says so."""

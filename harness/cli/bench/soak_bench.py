@@ -218,9 +218,9 @@ def bench(
 
     Exit status 1 if one of them does not.
     """
-    seconds = minutes * 30
+    fusions = (Fusion.ROUND, Fusion.STEP, Fusion.NONE)
+    seconds = minutes * 60 / len(fusions)
     cells = [
-        cell(f"{SOAK}/{fusion}/{minutes:g}", partial(soak, fusion, seconds), seconds)
-        for fusion in (Fusion.STEP, Fusion.NONE)
+        cell(f"{SOAK}/{fusion}/{minutes:g}", partial(soak, fusion, seconds), seconds) for fusion in fusions
     ]
     return Bench(SOAK, SoakResult, cells, table, selecting=("minutes",), wrong=not_flat)

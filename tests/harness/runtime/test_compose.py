@@ -19,6 +19,7 @@ from placerl.harness.runtime.resolve import check_environments, resolve
 from placerl.harness.runtime.timed_storage import TimedDeviceStorage
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.primitives.replay import ConcurrentReplay, FieldSpec, PrioritizedReplay, UniformReplay
+from placerl.primitives.training.rounds import FusedRounds
 from tests.harness.runtime.trainings import replay_training, resolved
 from tests.marks import needs_opencl
 
@@ -245,8 +246,8 @@ def test_every_part_draws_from_a_stream_of_its_own(short):
     assert resolved(task, TORCH).fusion is Fusion.REPLAY
     assert made[0].steps is None
     in_one_call = resolved(task, NATIVE)
-    assert in_one_call.fusion is Fusion.STEP
-    assert compose.compose(in_one_call, seed=1, local_storage=8).steps is not None
+    assert in_one_call.fusion is Fusion.ROUND
+    assert isinstance(compose.compose(in_one_call, seed=1, local_storage=8).steps, FusedRounds)
 
 
 @pytest.mark.parametrize("asked", [{"processes": 2}, {"overlap": 16}])

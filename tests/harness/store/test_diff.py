@@ -126,6 +126,7 @@ def test_other_batch_sizes_units_and_devices_are_other_quantities():
         {"core": "plain", "process": "BW"},
         {"iteration": {"agents": 8}},
         {"nodes": 10, "use": "cells"},
+        {"environments": "native"},
     ],
 )
 def test_rows_of_other_parameters_are_other_quantities(details):
@@ -154,6 +155,11 @@ def test_provenance_is_the_weaker_one():
 
 def test_a_strict_run_is_one_whether_or_not_its_row_has_options():
     (found,) = diff([row()], [row(details={"options": {}})])
+    assert found.key.parameters == ""
+
+
+def test_a_row_that_does_not_state_its_environments_had_gymnasiums():
+    (found,) = diff([row()], [row(details={"environments": "gymnasium"})])
     assert found.key.parameters == ""
 
 
