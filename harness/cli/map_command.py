@@ -31,7 +31,7 @@ from placerl.harness.store.rows import PieceTime, PredictedRate
     name="map",
     epilog="Example: `placerl map pong-dqn --platform map-tpds23`, `placerl map hopper-ddpg --device h200`",
 )
-def map_command(
+def map_command(  # noqa: PLR0913 (a command: its options)
     name: Annotated[
         str | None,
         typer.Argument(
@@ -60,6 +60,10 @@ def map_command(
     ] = None,
     precision: PrecisionOption = None,
     tier_name: TierOption = "quick",
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Print every mapping's prediction, and the times of another platform."),
+    ] = False,
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
 ) -> None:
@@ -91,10 +95,10 @@ def map_command(
         return
     for line in answer(rows, predicted.elsewhere):
         out.print(line, markup=False)
-    if predicted.inputs:
+    if predicted.inputs and everything:
         _show_inputs(predicted.inputs)
     where = platform_name if device is None else f"{platform_name} with {device}"
-    _show_predictions(rows, f"{item.name}, batch size {size}, {where}: mappings Learner-RMM-Storage")
+    _show_predictions(rows, f"{item.name}, batch size {size}, {where}: Learner-RMM-Storage", everything)
     if platform_name == "map-tpds23":
         for cell in absent_platforms.map_table_5(item.name, size):
             same = "the same" if cell.ours == cell.published else "another"
@@ -157,23 +161,31 @@ def _show_inputs(rows: list[PieceTime]) -> None:
     out.print(table)
 
 
-def _show_predictions(rows: list[PredictedRate], title: str) -> None:
-    table = Table(title=title)
-    for column in ("strategy", "mapping", "predicted GPS", "unit", "largest term", "provenance"):
-        table.add_column(column, no_wrap=True)
+def _show_predictions(rows: list[PredictedRate], title: str, everything: bool) -> None:
+    """Print what each strategy chooses, or all of its predictions if `everything`, in gradient steps per second."""
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
+    table.add_column("strategy", no_wrap=True)
+    table.add_column("mapping", overflow="fold")
+    for column in ("steps/s", *(("largest term",) if everything else ())):
+        table.add_column(column, justify="right", no_wrap=True)
     predicted = [row for row in rows if row.value is not None]
     for row in sorted(predicted, key=lambda row: (row.strategy, -(row.value or 0))):
-        mark = "  <- chosen" if row.chosen else ""
+        if not (row.chosen or everything):
+            continue
+        mark = "  <- chosen" if row.chosen and everything else ""
         term, time_s = max((row.terms_s or {}).items(), key=lambda item: item[1])
         table.add_row(
             row.strategy,
             row.mapping + mark,
-            f"{row.value:,.1f}{' (too noisy)' if row.status == 'too_noisy' else ''}",
-            "gradient steps/s",
-            f"{term} {time_s * 1e6:,.1f} us",
-            str(row.provenance),
+            f"{'~' if row.status == 'too_noisy' else ''}{row.value:,.1f}",
+            *((f"{term} {time_s * 1e6:,.1f} us",) if everything else ()),
         )
+    if any(row.status == "too_noisy" for row in predicted):
+        table.caption, table.caption_justify = "~: from a time that is too noisy", "left"
     out.print(table)
+    mappings = len({row.mapping for row in predicted})
+    if not everything:
+        out.print(f"Chosen among {mappings} mappings by modelled times; --all prints every prediction.")
     for row in predicted:
         if row.chosen and (settings := row.settings):
             said = ", ".join(f"{name} = {value}" for name, value in settings.items())

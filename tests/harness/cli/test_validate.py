@@ -131,6 +131,6 @@ def test_what_is_too_noisy_is_marked_where_it_is_printed(capsys: pytest.CaptureF
     assert "~+20.0%" in printed
     assert "10.0% (too noisy)" in printed
     map_command._show_predictions(
-        [replace(missed, details={**details_of(missed), "mapping": "a", "chosen": False})], ""
+        [replace(missed, details={**details_of(missed), "mapping": "a", "chosen": False})], "", True
     )
-    assert "1.0 (too noisy)" in capsys.readouterr().out
+    assert " ~1.0 " in capsys.readouterr().out
