@@ -129,7 +129,7 @@ def _of_machine(table: DeviceTable, machine: str, frame: pd.DataFrame) -> Device
 
 
 def _depends(number: Number, frame: pd.DataFrame) -> bool:
-    rows = frame.loc[list(number.rows), ["suite", "experiment"]]
+    rows = frame.loc[list(number.rows), ["suite", "experiment", "unit"]]
     return not all(map(of_no_machine, rows.itertuples()))
 
 

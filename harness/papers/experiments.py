@@ -44,7 +44,7 @@ class Experiment(str):
         about: description of the measurement.
         quantities: quantities of its rows, separated by blanks.
         columns: what its rows state (`Columns`), a dataclass.
-        of_machine: whether its rows depend on the machine; clock cycles and counts do not.
+        of_machine: whether its rows depend on the machine; counts do not, and clock cycles never do.
 
     Raises:
         ValueError: a quantity is not one of `harness.core.quantities`.

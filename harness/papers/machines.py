@@ -23,15 +23,18 @@ from placerl.harness.store import reference
 
 _GROUP = ("suite", "experiment", "workload", "batch_size", "where")
 """Columns that rows which depend on no machine share if a later run's replace an earlier run's. Those of a profile also
-share the part of the training that they are of: learner and replay are designs of their own.
+share the part of the training that they are of: learner and replay are designs of their own. Those of PPO's iterations
+also share its sizes.
 """
+CYCLES = "cycles"
+"""Unit of rows that depend on no machine, also in an experiment that times something else."""
 MEASURED_AGREEMENT = (Outcome.REPRODUCED, Outcome.IN_KIND)
 
 
 def of_no_machine(row: Any) -> bool:
     """Return whether a measurement (a row, or a record of the table) is the same on every machine, as cycles are."""
     return row.suite == Suite.SIMULATED_PROFILE or (
-        row.suite == Suite.CLAIM and row.experiment in _experiments()
+        row.suite == Suite.CLAIM and (row.experiment in _experiments() or row.unit == CYCLES)
     )
 
 
@@ -42,15 +45,16 @@ def _experiments() -> frozenset[str]:
 
 
 def _of_no_machine(frame: pd.DataFrame) -> pd.Series:
-    claims = (frame["suite"] == Suite.CLAIM) & frame["experiment"].isin(_experiments())
-    return claims | (frame["suite"] == Suite.SIMULATED_PROFILE)
+    counted = frame["experiment"].isin(_experiments()) | (frame["unit"] == CYCLES)
+    return (frame["suite"] == Suite.CLAIM) & counted | (frame["suite"] == Suite.SIMULATED_PROFILE)
 
 
 def _groups(rows: pd.DataFrame) -> pd.Series:
     if rows.empty:
         return pd.Series(dtype=str)
     parts = rows["primitive"].str.partition(".")[0].where(rows["suite"] == Suite.SIMULATED_PROFILE, "")
-    return rows[list(_GROUP)].map(str).agg("\x1f".join, axis=1) + "\x1f" + parts
+    sizes = rows["parameters"].map(lambda stated: str((stated or {}).get("iteration", "")))
+    return rows[list(_GROUP)].map(str).agg("\x1f".join, axis=1) + "\x1f" + parts + "\x1f" + sizes
 
 
 def shared(frame: pd.DataFrame) -> pd.DataFrame:

@@ -109,9 +109,9 @@ def of_content(content: Content) -> Devices:
 
 @cache  # the committed runs stay the same, and a process may write several reports
 def _committed() -> tuple[Evidence, tuple[RunRecord, ...]]:
-    references = reference.load()
-    runs, rows = tuple(one.run for one in references), reference.all_rows(references)
-    return evidence(rows[_is_read(rows)], runs), runs
+    references = reference.load(kept=_is_read)
+    runs = tuple(one.run for one in references)
+    return evidence(reference.all_rows(references), runs), runs
 
 
 def _is_read(rows: pd.DataFrame) -> "pd.Series[bool]":

@@ -127,6 +127,21 @@ def test_the_last_run_has_the_cycles_of_a_changed_design() -> None:
         assert values(with_shared(own, everything)) == [90, 400]
 
 
+def test_cycles_are_shared_of_an_experiment_that_also_times_and_by_the_sizes_of_an_iteration() -> None:
+    def iteration(value: float, agents: int, unit: str = "cycles") -> ClaimRow:
+        sizes = {"iteration": {"agents": agents}}
+        return replace(cycles(value), experiment="PPO-T2", unit=unit, parameters=sizes)
+
+    everything = frame(
+        (OLD, iteration(100, 4)),
+        (OLD, iteration(200, 8)),
+        (OLD, iteration(3, 4, "s")),
+        (NEW, iteration(90, 4)),
+    )
+    own = everything[everything["fingerprint"] == "b"]
+    assert values(with_shared(own, everything)) == [90, 200]
+
+
 def test_what_a_machine_could_not_run_gives_way_to_what_another_ran() -> None:
     everything = frame((OLD, cycles(100)), (NEW, cycles(0, status="not_run")))
     own = everything[everything["fingerprint"] == "b"]

@@ -76,7 +76,7 @@ def test_without_any_run_the_papers_numbers_stand_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a copy of the code without `results/reference`."""
-    monkeypatch.setattr(devices.reference, "load", lambda: [])
+    monkeypatch.setattr(devices.reference, "load", lambda **_: [])
     monkeypatch.setattr(machines, "committed", lambda: as_frame([]))
     monkeypatch.setattr(devices, "_committed", devices._committed.__wrapped__)  # without its cache
     with Store.open(tmp_path / "store.sqlite"):
