@@ -280,7 +280,10 @@ class PlatformsCompared(OfRobots):
     statement = "Inferences per second of PPO on CPU, CPU-GPU and CPU-FPGA: MuJoCo"
     published = from_text("PPO.robotics_speedup_low", "PPO.robotics_speedup_high")
     needs = f"{NEEDS}; {NEEDS_CUDA}"
-    decides = "what the bounds leave out of CPU and accelerator, with a CUDA device that takes every iteration of the table"
+    decides = (
+        "what the bounds leave out of CPU and accelerator, with a CUDA device that takes every iteration of the "
+        "table"
+    )
     reads = (
         "compare/hopper-ppo/sb3",
         "compare/humanoid-ppo/sb3",
