@@ -10,6 +10,7 @@ import pandas as pd
 
 from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.core.suites import Suite
+from placerl.harness.loop.schedule import Environments
 from placerl.harness.mapping.assignments import CPU
 from placerl.harness.mapping.metrics import experiences_per_s
 from placerl.harness.measure import statistics
@@ -28,7 +29,7 @@ SEEDS = statistics.FEWEST_SAMPLES
 """Fewest seeds whose gains have an interval."""
 _RUN = (
     f"placerl run mountaincar-ddpg --batch-size {LARGE} --mapping opencl:0-native-cpu --actors 2 --processes 2 "
-    "--overlap 16"
+    "--overlap 16 --environments gymnasium"
 )
 REALLOCATION = (
     *(f"{_RUN} --seed {seed}{moves}" for seed in range(SEEDS) for moves in ("", " --reallocate")),
@@ -155,7 +156,9 @@ class ReallocationRaisesThroughput(Claim):
         for row in records(select(frame, suite=Suite.RUN, quantity="gradient_steps_per_s")):
             options = dict(row.options or {})
             moves = bool(options.pop("reallocate", False))
-            alike = json.dumps([options, row.timed.conditions.get("cores", ())], sort_keys=True)
+            stepping = row.environments or Environments.GYMNASIUM  # of older rows, which do not state it
+            options.pop("environments", None)
+            alike = json.dumps([options, stepping, row.timed.conditions.get("cores", ())], sort_keys=True)
             place = row.workload, int(row.batch_size), mapping_of(row), alike
             by_place.setdefault(place, {}).setdefault(int(row.seed or 0), {})[moves] = row
         gains: list[Number] = []
