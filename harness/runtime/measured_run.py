@@ -285,7 +285,7 @@ def measured(
         "mapping": str(resolved.mapping),
         "assignment": str(Assignment.of(resolved.mapping)),
         "fusion": str(resolved.fusion),
-        "environments": str(resolved.schedule.stepping(resolved.task)),
+        "stepped_by": str(resolved.schedule.stepping(resolved.task)),
         **tree_columns(training),
         "seed": seed,
         "threads": resolved.schedule.threads,

@@ -51,7 +51,7 @@ DISTINGUISHING = (
     "loop",
     "devices",
     "fusion",
-    "environments",
+    "stepped_by",
     "threads",
     "precision",
     "precisions",
@@ -166,8 +166,8 @@ def _key(row: Row) -> Key:
     stated = {**row.notes, **vars(row)}
     if isinstance(row, Regret):
         del stated["mapping"]  # which `where` has
-    if stated.get("environments") == "gymnasium":
-        del stated["environments"]  # those of older rows, which do not state any
+    if stated.get("stepped_by") == "gymnasium":
+        del stated["stepped_by"]  # those of older rows, which do not state any
     given = stated.pop("parameters", None) or {}
     stated = {name: value for name, value in stated.items() if value not in (None, ())} | given
     parameters = {name: stated[name] for name in DISTINGUISHING if name in stated}

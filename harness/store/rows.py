@@ -196,7 +196,7 @@ class AchievedRate(OfMapping, table="achieved_rate"):
     Attributes:
         loop: form of the training loop, an order of its calls.
         fusion: which parts of a gradient step ran as one call.
-        environments: what stepped the environments: "gymnasium", "native" or "envpool".
+        stepped_by: what stepped the environments: "gymnasium", "native" or "envpool".
         assignment: devices of the learner and of the replay management.
         gradient_steps_per_call: gradient steps in a timed call.
         replay_capacity: capacity of the replay.
@@ -207,7 +207,7 @@ class AchievedRate(OfMapping, table="achieved_rate"):
 
     loop: str | None = None
     fusion: str | None = None
-    environments: str | None = None
+    stepped_by: str | None = None
     assignment: str | None = None
     gradient_steps_per_call: int | None = None
     replay_capacity: int | None = None
@@ -274,7 +274,7 @@ class TrainingResult(OfMapping, table="training_result"):
     Attributes:
         assignment: devices of the learner and of the replay management.
         fusion: which parts of a gradient step ran as one call.
-        environments: what stepped the environments: "gymnasium", "native" or "envpool".
+        stepped_by: what stepped the environments: "gymnasium", "native" or "envpool".
         seed: seed of everything random.
         threads: threads of the learner.
         options: the schedule's options that differ from their defaults.
@@ -293,7 +293,7 @@ class TrainingResult(OfMapping, table="training_result"):
 
     assignment: str | None = None
     fusion: str | None = None
-    environments: str | None = None
+    stepped_by: str | None = None
     seed: int | None = None
     threads: int | None = None
     options: Mapping[str, Any] | None = None

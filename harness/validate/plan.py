@@ -362,7 +362,7 @@ def validate(
             loop,
             timings,
             runs.get(case_name(mapping, loop)),
-            environments=str(STRICT.stepping(item)),
+            stepped_by=str(STRICT.stepping(item)),
             replay_capacity=small.replay.capacity,
             clearly_slower_among=slower_among(slower, mapping, loop),
         )

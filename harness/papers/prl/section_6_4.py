@@ -156,7 +156,7 @@ class ReallocationRaisesThroughput(Claim):
         for row in records(select(frame, suite=Suite.RUN, quantity="gradient_steps_per_s")):
             options = dict(row.options or {})
             moves = bool(options.pop("reallocate", False))
-            stepping = row.environments or Environments.GYMNASIUM  # of older rows, which do not state it
+            stepping = row.stepped_by or Environments.GYMNASIUM  # of older rows, which do not state it
             options.pop("environments", None)
             alike = json.dumps([options, stepping, row.timed.conditions.get("cores", ())], sort_keys=True)
             place = row.workload, int(row.batch_size), mapping_of(row), alike

@@ -437,9 +437,13 @@ def shown_ranking(browser: webdriver.Chrome) -> list[tuple[str, float]]:
 def timed_rows() -> Iterator[Row]:
     """Times of all primitives on several backends and on a simulated device; the reference manages no replay, and
     the torch learner's time is too noisy."""
-    for target, device, factor in (("native", "cpu", 1.0), ("torch", "cpu", 3.0), ("fpga:u200", "fpga", 0.5)):
+    for target, device, factor in (
+        ("native", "cpu", 1.0),
+        ("torch", "cpu", 3.0),
+        ("fpga:u200", "fpga:u200", 0.5),
+    ):
         fields = {"backend": target.partition(":")[0], "device": device}
-        fields |= {"suite": "simulated_profile", "provenance": "simulated"} if device == "fpga" else {}
+        fields |= {"suite": "simulated_profile", "provenance": "simulated"} if device == target else {}
         for primitive, time_s in (
             ("learner.step", 2e-3),
             ("sum_tree.sample", 1.5e-3),

@@ -126,7 +126,7 @@ def test_other_batch_sizes_units_and_devices_are_other_quantities():
         {"core": "plain", "process": "BW"},
         {"iteration": {"agents": 8}},
         {"nodes": 10, "use": "cells"},
-        {"environments": "native"},
+        {"stepped_by": "native"},
     ],
 )
 def test_rows_of_other_parameters_are_other_quantities(details):
@@ -159,7 +159,7 @@ def test_a_strict_run_is_one_whether_or_not_its_row_has_options():
 
 
 def test_a_row_that_does_not_state_its_environments_had_gymnasiums():
-    (found,) = diff([row()], [row(details={"environments": "gymnasium"})])
+    (found,) = diff([row()], [row(details={"stepped_by": "gymnasium"})])
     assert found.key.parameters == ""
 
 

@@ -24,7 +24,7 @@ def run(gps: float, moves: bool = False, seed: int = 0, **more: Any) -> Row:
     options = {"actors": more.pop("actors", 2), "processes": 3, "overlap": 16}
     options |= {"reallocate": True} if moves else {}
     details = {
-        "environments": more.pop("environments", None),
+        "stepped_by": more.pop("stepped_by", None),
         "mapping": "opencl:0-native-cpu",
         "assignment": more.pop("assignment", "opencl-cpu"),
         "options": options,
@@ -139,7 +139,7 @@ def test_runs_on_other_cores_are_no_pair(tmp_path: Path) -> None:
         [run(100)],
         [run(100), run(130, moves=True, actors=4)],  # another number of actors is another run
         [run(100), run(130, moves=True, seed=1)],  # and so is another seed
-        [run(100), run(130, moves=True, environments="native")],  # and other environments than Gymnasium's
+        [run(100), run(130, moves=True, stepped_by="native")],  # and other environments than Gymnasium's
     ],
 )
 def test_reallocation_is_not_run_without_its_twin(rows: list[Row], tmp_path: Path) -> None:
