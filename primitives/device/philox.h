@@ -13,3 +13,17 @@ FUNCTION void philox(UINT *words, UINT key_low, UINT key_high) {
         key_high += 0xBB67AE85u;
     }
 }
+
+// Four random words of item `item` of step `step` of a loop; `stream` tells apart what draws in a step.
+FUNCTION void counted(UINT *words, LONG item, UINT stream, LONG step, UINT key_low, UINT key_high) {
+    words[0] = (UINT)item;
+    words[1] = stream;
+    words[2] = (UINT)step;
+    words[3] = (UINT)(step >> 32);
+    philox(words, key_low, key_high);
+}
+
+// In [0, 1), with 27 bits of the first word and 26 of the second.
+FUNCTION double uniform_53(UINT first, UINT second) {
+    return ((first >> 5) * 67108864.0 + (second >> 6)) * 0x1p-53;
+}

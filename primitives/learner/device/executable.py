@@ -4,10 +4,11 @@ All data are in one buffer of the device's memory, the arena.
 """
 
 from collections.abc import Hashable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
-from placerl.primitives.device import Device
+from placerl.primitives.device import Device, Groups, Kernel, Part
 from placerl.primitives.device import Graph as Recorded
 from placerl.primitives.graph.executable import Array, Executable, require_supported, with_dense_outputs
 from placerl.primitives.graph.graph import ALIGNMENT_BYTES, ITEM_BYTES, Graph, plan
@@ -17,10 +18,23 @@ from placerl.primitives.replay.device import DeviceBatch
 from placerl.primitives.replay.device.packed_rows import Place
 
 
+class _Launch(NamedTuple):
+    """A kernel, how often it runs, and its arguments after the arena."""
+
+    kernel: Kernel
+    size: int | Groups
+    offsets_bytes: tuple[np.int64, ...]
+
+
 class DeviceExecutable(OwnProcess, Executable):
     """Runs step graphs as kernels on one buffer, the arena, which begins with the variants' shared state.
 
     It belongs to the process that created it, as the threads of a device's driver do.
+
+    Attributes:
+        device: the device.
+        stream: the stream of all its work.
+        arena: the buffer.
     """
 
     def __init__(self, graphs: Mapping[str, Graph], device: Device) -> None:
@@ -40,12 +54,16 @@ class DeviceExecutable(OwnProcess, Executable):
             )
         self._graphs = {variant: with_dense_outputs(graph) for variant, graph in graphs.items()}
         self._place()
-        self._stream = device.stream()
-        self._arena = self._stream.zeros(self._arena_bytes)
+        self.stream = device.stream()
+        self.arena = self.stream.zeros(self._arena_bytes)
         for variant, graph in self._graphs.items():
             for i, buffer in graph.of_kind("constant"):
                 self._upload(self._offsets[variant][i], np.array(buffer.values, buffer.dtype))
-        self._steps = self._recorded()
+        self._launches = self._compiled()
+        self._steps: dict[str, Recorded] = {}
+        for variant in self._graphs:
+            with self.stream.recorded() as self._steps[variant]:
+                self.launch(variant)
 
     def _place(self) -> None:
         """Return the offsets of each variant's buffers; all variants have the state at the same place."""
@@ -60,8 +78,8 @@ class DeviceExecutable(OwnProcess, Executable):
             self._offsets[variant] = offsets
             self._arena_bytes += placed.arena_bytes
 
-    def _recorded(self) -> dict[str, Recorded]:
-        """Return each variant's launches, recorded in order; equal kernels are built once."""
+    def _compiled(self) -> dict[str, list[_Launch]]:
+        """Return each variant's launches in order; equal kernels are built once."""
         launches = {
             variant: [launch for node in graph.nodes for launch in source.launches(node, graph.buffers)]
             for variant, graph in self._graphs.items()
@@ -69,21 +87,43 @@ class DeviceExecutable(OwnProcess, Executable):
         names, text = source.named(launch for listed in launches.values() for launch in listed)
         # As the native executor has it: `native/subnormals.hpp` says why.
         kernels = self.device.kernels(text, flush_subnormals=True)
-        steps = {}
+        compiled = {}
         for variant, listed in launches.items():
             buffers, offsets = self._graphs[variant].buffers, self._offsets[variant]
-            with self._stream.recorded() as steps[variant]:
-                for launch in listed:
-                    places = (source.byte_offset(view, buffers, offsets) for view in launch.views)
-                    kernel = kernels[names[launch.source("kernel")]]
-                    self._stream.launch(kernel, launch.size, self._arena, *map(np.int64, places))
-        return steps
+            compiled[variant] = [
+                _Launch(
+                    kernels[names[launch.source("kernel")]],
+                    launch.size,
+                    tuple(np.int64(source.byte_offset(view, buffers, offsets)) for view in launch.views),
+                )
+                for launch in listed
+            ]
+        return compiled
+
+    def launch(self, variant: str) -> None:
+        """Start a variant's kernels on `stream`, or record them there; `inputs` and `outputs` say where."""
+        for launch in self._launches[variant]:
+            self.stream.launch(launch.kernel, launch.size, self.arena, *launch.offsets_bytes)
+
+    def inputs(self, variant: str) -> dict[str, Part]:
+        """Return where in the arena a variant reads its inputs, by name, such as `batch/reward`."""
+        return {buffer.name: self._part(variant, i) for i, buffer in self._graphs[variant].of_kind("input")}
+
+    def outputs(self, variant: str) -> dict[str, Part]:
+        """Return where in the arena a variant writes its outputs, by name, each contiguous."""
+        views = self._graphs[variant].outputs.items()
+        return {name: self._part(variant, view.buffer) for name, view in views}
+
+    def _part(self, variant: str, position: int) -> Part:
+        buffer = self._graphs[variant].buffers[position]
+        size_bytes = buffer.size * ITEM_BYTES[buffer.dtype]
+        return Part(self.arena, self._offsets[variant][position], size_bytes)
 
     def _upload(self, offset: int, value: Array) -> None:
-        self._stream.upload(self._arena, value, offset)
+        self.stream.upload(self.arena, value, offset)
 
     def _download(self, offset: int, shape: tuple[int, ...], dtype: str) -> Array:
-        return self._stream.download(self._arena, shape, dtype, offset)
+        return self.stream.download(self.arena, shape, dtype, offset)
 
     def state(self) -> dict[str, Array]:
         """Return copies of the state's arrays (leaves) on the host, by name."""
@@ -98,7 +138,7 @@ class DeviceExecutable(OwnProcess, Executable):
         self._check_process()
         overflowed = bool(self._download(0, (), source.OVERFLOWED.name))
         if overflowed:
-            self._stream.clear(self._arena, source.OVERFLOWED.itemsize)
+            self.stream.clear(self.arena, source.OVERFLOWED.itemsize)
         return overflowed
 
     def write_state(self, name: str, value: Array) -> None:
@@ -148,15 +188,14 @@ class DeviceExecutable(OwnProcess, Executable):
             for position, buffer in graph.of_kind("input")
             if buffer.name in named
         }
-        batch.read_into(self._arena, places, self._stream)
+        batch.read_into(self.arena, places, self.stream)
         return self._run(variant)
 
     def _run(self, variant: str) -> dict[str, Array]:
-        graph, offsets = self._graphs[variant], self._offsets[variant]
         self._steps[variant].replay()
         outputs = {}
-        for name, view in graph.outputs.items():
-            buffer = graph.buffers[view.buffer]
-            place = offsets[view.buffer] + view.offset * ITEM_BYTES[buffer.dtype]
-            outputs[name] = self._download(place, view.shape, buffer.dtype)
+        for name, part in self.outputs(variant).items():
+            view = self._graphs[variant].outputs[name]
+            dtype = self._graphs[variant].buffers[view.buffer].dtype
+            outputs[name] = self._download(part.offset_bytes, view.shape, dtype)
         return outputs

@@ -320,7 +320,7 @@ class DeviceStorage(Storage):
         """Start to copy columns of rows whose indices are on the device.
 
         While a graph is recorded, call `table` before, which copies to the device.
-        The storage does not know when the rows are read: tell it by `read_by`.
+        The storage does not know when the rows are read: finish this work before items are inserted.
 
         Args:
             indices: (B,) int64, rows in [0, size).
@@ -330,11 +330,6 @@ class DeviceStorage(Storage):
         row_bytes, items = np.int64(self._packed.row_bytes), np.int64(units * count)
         written = table, np.int32(columns), np.int64(units), target, items
         stream.launch(self._gather, units * count, self._rows, row_bytes, indices, *written)
-
-    def read_by(self, stream: Stream) -> None:
-        """Let rows be overwritten only after the work that the stream has now."""
-        with self._lock:
-            self._reads[stream] = stream.event()
 
     def _start(
         self, batch: DeviceBatch, target: Buffer, table: Buffer, columns: int, units: int, stream: Any

@@ -11,13 +11,8 @@ KERNEL(draw)
     if (b >= count)
         return;
     UINT words[4];
-    words[0] = (UINT)b;
-    words[1] = 0;
-    words[2] = (UINT)*step;
-    words[3] = (UINT)(*step >> 32);
-    philox(words, key_low, key_high);
-    // 53 bits, 27 of the first word and 26 of the second.
-    double uniform = ((words[0] >> 5) * 67108864.0 + (words[1] >> 6)) * 0x1p-53;
+    counted(words, b, 0, *step, key_low, key_high);
+    double uniform = uniform_53(words[0], words[1]);
     if (stratified)
         uniform = (uniform + (double)b) / (double)count;
     const double wanted = uniform * (double)values[0];
@@ -26,12 +21,13 @@ KERNEL(draw)
     rounded_off[b] = (REAL)(wanted - (double)rounded);
 }
 
-// weights[b] = (the least priority of the batch / that of indices[b]) ^ beta; the leaves begin at
-// values[leaves].
+// weights[b] = (the least priority of the batch / that of indices[b]) ^ beta; the weights begin at byte
+// `weights_at` of the target.
 GROUP_KERNEL(importance, 256, 1)
 (GLOBAL const REAL *values, LONG leaves, GLOBAL const LONG *indices, GLOBAL const double *beta,
- GLOBAL float *weights, LONG count) {
+ GLOBAL BYTE *target, LONG weights_at, LONG count) {
     LOCAL REAL least[256];
+    GLOBAL float *weights = (GLOBAL float *)(target + weights_at);
     ITEMS {
         REAL own = values[leaves + indices[0]];
         for (LONG b = LOCAL_X; b < count; b += 256) {
@@ -52,19 +48,40 @@ GROUP_KERNEL(importance, 256, 1)
     }
 }
 
-// priorities[b] = (|td_errors[b]| + epsilon) ^ alpha, at least `least`: of an item whose TD error is this.
-KERNEL(prioritise)
-(GLOBAL const float *td_errors, double alpha, double epsilon, double least, GLOBAL REAL *priorities,
- LONG count) {
-    const LONG b = WORK_ITEM;
-    if (b >= count)
-        return;
-    const double priority = pow(fabs((double)td_errors[b]) + epsilon, alpha);
-    priorities[b] = (REAL)(priority < least ? least : priority);
+// priorities[b] = (|TD error b| + epsilon) ^ alpha, at least `least`; the TD errors begin at byte `errors_at`
+// of `source`. *largest becomes the largest priority so far.
+GROUP_KERNEL(prioritise, 256, 1)
+(GLOBAL const BYTE *source, LONG errors_at, double alpha, double epsilon, double least,
+ GLOBAL REAL *priorities, GLOBAL double *largest, LONG count) {
+    LOCAL double most[256];
+    GLOBAL const float *td_errors = (GLOBAL const float *)(source + errors_at);
+    ITEMS {
+        double own = *largest;
+        for (LONG b = LOCAL_X; b < count; b += 256) {
+            double priority = pow(fabs((double)td_errors[b]) + epsilon, alpha);
+            priority = priority < least ? least : priority;
+            priorities[b] = (REAL)priority;
+            own = priority > own ? priority : own;
+        }
+        most[LOCAL_X] = own;
+    }
+    for (int width = 128; width > 0; width /= 2) {
+        PHASE {
+            if (LOCAL_X < width && most[LOCAL_X + width] > most[LOCAL_X])
+                most[LOCAL_X] = most[LOCAL_X + width];
+        }
+    }
+    PHASE {
+        if (LOCAL_X == 0)
+            *largest = most[0];
+    }
 }
 
-// The loop's next step.
-KERNEL(advance)(GLOBAL LONG *step, LONG count) {
-    if (WORK_ITEM < count)
-        step[WORK_ITEM] += 1;
+// The loop's next step, and its beta: linear from `first` at step 0 to `last` at step `steps`.
+KERNEL(advance)(GLOBAL LONG *step, GLOBAL double *beta, double first, double last, LONG steps) {
+    if (WORK_ITEM > 0)
+        return;
+    *step += 1;
+    const double fraction = (double)*step / (double)steps;
+    *beta = first + (fraction < 1.0 ? fraction : 1.0) * (last - first);
 }

@@ -1,13 +1,20 @@
 """Replay whose steps stay on the device does what the calls of the host do, and the host waits for nothing."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from placerl.primitives.device import Device
-from placerl.primitives.replay import FieldSpec, Storage, transition_fields
+from placerl.primitives.device import Device, Part
+from placerl.primitives.replay import FieldSpec, LinearSchedule, Storage, transition_fields
 from placerl.primitives.replay.device import DeviceStorage
 from placerl.primitives.replay.device.packed_rows import Place
-from placerl.primitives.replay.device.resident import ResidentBatch, ResidentReplay, kernel_source
+from placerl.primitives.replay.device.resident import (
+    Prioritised,
+    ResidentBatch,
+    ResidentReplay,
+    kernel_source,
+)
 from placerl.primitives.replay.prioritized import importance_weights, item_priorities
 from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
 from tests.primitives.device.kinds import device_of, every_kind_with_barriers
@@ -24,22 +31,36 @@ PLACES = {"observation": Place(0, np.dtype(np.float32)), "action": Place(12 * BA
 class Filled:
     """A resident replay, and the same priorities and rows for the calls of the host."""
 
-    def __init__(self, device: Device, dtype: str = "float32", **options: object) -> None:
+    def __init__(self, device: Device, dtype: str = "float32", **options: Any) -> None:
         self.trees = [DeviceSumTree(CAPACITY, 16, dtype, device) for _ in range(2)]
         self.rows, self.host = DeviceStorage(CAPACITY, FIELDS, device), Storage(CAPACITY, FIELDS)
-        priorities = np.random.default_rng(0).random(ITEMS)
-        for storage in (self.rows, self.host):
-            storage.insert(numbered_batch(storage, np.arange(ITEMS)))
-        for tree in self.trees:
-            tree.update(np.arange(ITEMS), priorities)
-            tree.synchronise()
+        self.resident = ResidentReplay(self.trees[0], self.rows, BATCH_SIZE, Prioritised(**options), seed=11)
         self.tree = self.trees[1]
-        self.target = device.allocate(20 * BATCH_SIZE)
-        batch = ResidentBatch(BATCH_SIZE, self.target, PLACES)
-        self.resident = ResidentReplay(self.trees[0], self.rows, batch, seed=11, **options)
+        self.insert(np.random.default_rng(0).random(ITEMS))
+        stream = self.resident.stream
+        self.target, self.errors = device.allocate(24 * BATCH_SIZE), stream.zeros(4 * BATCH_SIZE)
+        self.rows.table(PLACES)
+        with stream.recorded() as self.sampling:
+            self.resident.launch_sample(ResidentBatch(self.target, PLACES, 20 * BATCH_SIZE))
+        with stream.recorded() as self.updating:
+            self.resident.launch_update(Part(self.errors, 0, 4 * BATCH_SIZE))
 
-    def get(self, name: str, dtype: type) -> np.ndarray:
-        return self.resident.stream.download(getattr(self.resident, name), BATCH_SIZE, dtype)
+    def insert(self, td_errors: np.ndarray) -> None:
+        """Insert an item for each TD error."""
+        for number in range(0, len(td_errors), CAPACITY // 2):
+            some = td_errors[number : number + CAPACITY // 2]
+            items = numbered_batch(self.rows, number + np.arange(len(some)))
+            rows = self.resident.insert(items, some)
+            self.host.insert(items)
+            how = self.resident.how
+            self.tree.update(rows, item_priorities(some.astype(np.float64), how.alpha, how.epsilon))
+
+    def update(self, td_errors: np.ndarray) -> None:
+        self.resident.stream.upload(self.errors, td_errors.astype(np.float32))
+        self.updating.replay()
+
+    def indices(self) -> np.ndarray:
+        return self.resident.stream.download(self.resident.indices, BATCH_SIZE, np.int64)
 
     def expected(self, step: int, stratified: bool) -> np.ndarray:
         """The indices that the host's calls draw from the same random numbers."""
@@ -54,41 +75,42 @@ class Filled:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("stratified", [False, True])
 def test_it_does_what_the_calls_of_the_host_do(kind: str, dtype: str, stratified: bool) -> None:
-    both = Filled(device_of(kind), dtype, alpha=1.0, epsilon=0.25, stratified=stratified)
-    resident, rng = both.resident, np.random.default_rng(1)
-    for step in range(5):
-        beta = 0.4 + 0.1 * step
-        resident.stream.upload(resident.beta, np.float64([beta]))
-        resident.sample()
-        indices = both.get("indices", np.int64)
+    beta = LinearSchedule(0.4, 0.8, 4)
+    both = Filled(device_of(kind), dtype, alpha=1.0, beta=beta, epsilon=0.25, stratified=stratified)
+    stream, rng, largest = both.resident.stream, np.random.default_rng(1), 1.25
+    for step in range(6):
+        both.sampling.replay()
+        indices = both.indices()
         np.testing.assert_array_equal(indices, both.expected(step, stratified))
         right = both.host.gather(indices)
-        stream = resident.stream
         observed = stream.download(both.target, (BATCH_SIZE, 3), np.float32)
         np.testing.assert_array_equal(observed, right["observation"])
         action = stream.download(both.target, BATCH_SIZE, np.int64, 12 * BATCH_SIZE)
         np.testing.assert_array_equal(action, right["action"])
-        weights = importance_weights(both.tree.get(indices), both.tree.total, ITEMS, beta)
-        np.testing.assert_allclose(both.get("weights", np.float32), weights, rtol=1e-6)
+        weights = importance_weights(both.tree.get(indices), both.tree.total, ITEMS, beta(step))
+        found = stream.download(both.target, BATCH_SIZE, np.float32, 20 * BATCH_SIZE)
+        np.testing.assert_allclose(found, weights, rtol=1e-6)
         # Sums of these are exact in float32.
         td_errors = (rng.integers(-8, 8, BATCH_SIZE) / 4).astype(np.float32)
-        stream.upload(resident.td_errors, td_errors)
-        resident.update()
-        both.tree.update(indices, item_priorities(td_errors.astype(np.float64), 1.0, 0.25))
-        resident.finish()
+        both.update(td_errors)
+        priorities = item_priorities(td_errors.astype(np.float64), 1.0, 0.25)
+        both.tree.update(indices, priorities)
+        both.resident.finish()
         every = np.arange(CAPACITY)
         np.testing.assert_array_equal(both.trees[0].get(every), both.tree.get(every))
         assert both.trees[0].total == both.tree.total
+        largest = max(largest, priorities.max())
+    row = both.resident.insert(numbered_batch(both.rows, np.array([7])))
+    assert both.trees[0].get(row).tolist() == [largest]
 
 
 @every_kind_with_barriers
 def test_powers_of_priorities(kind: str) -> None:
     both = Filled(device_of(kind), alpha=0.6, epsilon=1e-6)
-    both.resident.sample()
-    indices = both.get("indices", np.int64)
+    both.sampling.replay()
+    indices = both.indices()
     td_errors = np.random.default_rng(1).normal(size=BATCH_SIZE).astype(np.float32)
-    both.resident.stream.upload(both.resident.td_errors, td_errors)
-    both.resident.update()
+    both.update(td_errors)
     both.resident.finish()
     last = dict(zip(indices.tolist(), td_errors, strict=True))
     expected = item_priorities(np.float64([*last.values()]), 0.6, 1e-6)
@@ -100,39 +122,35 @@ def test_powers_of_priorities(kind: str) -> None:
 def test_a_td_error_that_is_not_finite_changes_nothing_and_is_told(kind: str, wrong: float) -> None:
     both = Filled(device_of(kind))
     before = both.trees[0].get(np.arange(CAPACITY))
-    resident = both.resident
-    resident.sample()
-    resident.stream.upload(resident.td_errors, np.full(BATCH_SIZE, wrong, np.float32))
-    resident.update()
+    both.sampling.replay()
+    both.update(np.full(BATCH_SIZE, wrong))
     with pytest.raises(ValueError, match="td_errors: found one that is NaN"):
-        resident.finish()
+        both.resident.finish()
     np.testing.assert_array_equal(both.trees[0].get(np.arange(CAPACITY)), before)
-    resident.finish()
+    both.resident.finish()
 
 
 @every_kind_with_barriers
 def test_the_host_waits_for_nothing_and_allocates_nothing(kind: str) -> None:
     device = RecordingDevice(device_of(kind))
-    resident = Filled(device).resident
+    both = Filled(device)
     device.counts.reset()
     for _ in range(10):
-        resident.sample()
-        resident.update()
+        both.sampling.replay()
+        both.updating.replay()
     assert device.counts == Counts(replays=20)
-    assert device.counts.round_trips == 0
-    resident.finish()
+    both.resident.finish()
 
 
 @every_kind_with_barriers
 def test_rows_are_overwritten_after_they_were_read(kind: str) -> None:
     both = Filled(device_of(kind))
     for _ in range(5):
-        both.resident.sample()
-        both.rows.insert(numbered_batch(both.rows, np.full(CAPACITY, -9)))
+        both.sampling.replay()
+        expected = {name: column.copy() for name, column in both.host.columns.items()}
+        both.insert(np.ones(CAPACITY))
         observed = both.resident.stream.download(both.target, (BATCH_SIZE, 3), np.float32)
-        expected = both.host.gather(both.get("indices", np.int64))["observation"]
-        np.testing.assert_array_equal(observed, expected)
-        both.rows.insert(numbered_batch(both.rows, (both.rows.cursor + np.arange(CAPACITY)) % CAPACITY))
+        np.testing.assert_array_equal(observed, expected["observation"][both.indices()])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -146,21 +164,15 @@ def test_compiles_for_cuda(architecture: str, dtype: str) -> None:
 def test_what_does_not_belong_together_is_refused() -> None:
     device = device_of("host")
     storage = DeviceStorage(8, FIELDS, device)
-    batch = ResidentBatch(2, device.allocate(64), PLACES)
     with pytest.raises(ValueError, match="tree: found 9 leaves; allowed: the storage's capacity, 8"):
-        ResidentReplay(DeviceSumTree(9, 2, np.float32, device), storage, batch)
+        ResidentReplay(DeviceSumTree(9, 2, np.float32, device), storage, 2)
     with pytest.raises(ValueError, match="tree: found cuda:0; allowed: the storage's device, host"):
-        ResidentReplay(DeviceSumTree(8, 2, np.float32, device_of("stand-in")), storage, batch)
+        ResidentReplay(DeviceSumTree(8, 2, np.float32, device_of("stand-in")), storage, 2)
+    tree = DeviceSumTree(8, 2, np.float32, device)
+    tree.update([0], [1.0])
+    with pytest.raises(ValueError, match="found items or priorities; allowed: both empty"):
+        ResidentReplay(tree, storage, 2)
     device = RecordingDevice(device)
     device.has_double = False
     with pytest.raises(ValueError, match="allowed: one with double precision"):
-        ResidentReplay(DeviceSumTree(8, 2, np.float32, device), DeviceStorage(8, FIELDS, device), batch)
-
-
-@every_kind_with_barriers
-def test_an_empty_replay_has_nothing_to_draw(kind: str) -> None:
-    device = device_of(kind)
-    tree, rows = DeviceSumTree(CAPACITY, 16, "float32", device), DeviceStorage(CAPACITY, FIELDS, device)
-    batch = ResidentBatch(BATCH_SIZE, device.allocate(20 * BATCH_SIZE), PLACES)
-    with pytest.raises(ValueError, match="found no item to draw"):
-        ResidentReplay(tree, rows, batch, seed=0).sample()
+        ResidentReplay(DeviceSumTree(8, 2, np.float32, device), DeviceStorage(8, FIELDS, device), 2)
