@@ -11,7 +11,7 @@ the priorities (MAP II-A2, PAL Algorithm 1).
 """
 
 from collections import deque
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -61,6 +61,8 @@ class Units:
             learning and updating are separate calls.
         rounds: runs whole rounds in one call (`primitives.training.rounds.FusedRounds`), and is `steps` too; None if
             the actors are called. The loop then uses their `publish` and `collect` no more.
+        returns: turns the actors' single steps into n-step transitions (`primitives.replay.NStepReturns`); None: they
+            are inserted as they are.
     """
 
     acting: Acting
@@ -70,6 +72,7 @@ class Units:
     rng: Any = None
     steps: Any = None
     rounds: Any = None
+    returns: Any = None
 
 
 class Shape(NamedTuple):
@@ -172,6 +175,7 @@ class TrainingLoop:
 
     Attributes:
         units: the parts that are called.
+        inserted: items inserted so far, or a number that gives the same row of the next item.
         presampled: batches that wait for their gradient step, oldest first.
         outcome: the learner's last result; None before the first, and if whole gradient steps are one call.
     """
@@ -195,7 +199,7 @@ class TrainingLoop:
         self.presampled: deque[Presampled] = deque()
         self.outcome: Any = None
         self._spare: list[Any] = []
-        self._inserted = 0
+        self.inserted = 0
         self._collected: dict[str, Any] = {}  # transitions that wait to be inserted
         self._inserting: Output[Any] | None = None
         self._learnt_s = 0.0  # when the learner's weights are ready
@@ -275,9 +279,9 @@ class TrainingLoop:
         self.outcome = outcome = learnt.value
         units.storage.release(sample.batch)
         indices, td_errors = sample.indices, outcome.td_errors
-        if batch.items_inserted != self._inserted:
+        if batch.items_inserted != self.inserted:
             capacity = units.storage.capacity
-            intact = not_overwritten(indices, capacity, self._inserted, batch.items_inserted)
+            intact = not_overwritten(indices, capacity, self.inserted, batch.items_inserted)
             indices, td_errors = indices[intact], td_errors[intact]
         clock.call(
             RMM,
@@ -308,8 +312,14 @@ class TrainingLoop:
         self._insert(self._collected)
         self._collected = {}
 
-    def _insert(self, transitions: Mapping[str, Sized]) -> None:
+    def _insert(self, transitions: Mapping[str, Any]) -> None:
         units = self.units
+        if units.returns is not None:
+            complete = units.returns.add_steps(transitions)
+            if complete is None:
+                return
+            # Those that waited may be more than fit: the oldest would be overwritten at once.
+            transitions = {name: column[-units.storage.capacity :] for name, column in complete.items()}
         td_errors: tuple[Any, ...] = ()
         if TD_ERROR in transitions:
             td_errors = (transitions[TD_ERROR],)
@@ -319,7 +329,7 @@ class TrainingLoop:
             self._clock.run(
                 "insert", partial(insert, td_errors=td_errors[0]) if td_errors else insert, transitions
             )
-            self._inserted += len(transitions["reward"])
+            self.inserted += len(transitions["reward"])
             return
         rows, written_s = len(transitions["reward"]), units.storage.write_s
         insertion = self._clock.call(
@@ -336,7 +346,7 @@ class TrainingLoop:
             self._written(units.storage.write_s - written_s)
         elif self._stored_bytes:
             self._written(0.0, {HOST: rows * self._stored_bytes})
-        self._inserted += rows
+        self.inserted += rows
 
     def _written(self, write_s: float, *sent: Mapping[str, int]) -> None:
         """Charge writing the transitions by the host, or sending them to a device without the replay management.
@@ -361,4 +371,4 @@ class TrainingLoop:
             gather_s = self._gather_s or units.storage.gather_s - gathered_s
             sent = {RMM: sample.value.indices.nbytes}
             ready_s = self._clock.charge(STORAGE, "gather", gather_s, ready_s, sent)
-        return Presampled(sample, self._inserted, ready_s)
+        return Presampled(sample, self.inserted, ready_s)

@@ -37,6 +37,7 @@ from placerl.primitives.replay import (
     ConcurrentReplay,
     FieldSpec,
     LinearSchedule,
+    NStepReturns,
     PrioritizedReplay,
     Storage,
     UniformReplay,
@@ -58,6 +59,7 @@ class Parts:
         rng: source of the random numbers of sampling.
         steps: runs whole gradient steps in one call, if they are one (`Fusion.STEP`); whole rounds, if these are one.
         acting: actors to use instead of starting those of the plan; None: start them.
+        returns: turns the actors' single steps into n-step transitions; None: they are stored as they are.
     """
 
     actors: ActorPlan
@@ -67,6 +69,7 @@ class Parts:
     rng: np.random.Generator
     steps: FusedSteps | None = None
     acting: Collecting | None = None
+    returns: NStepReturns | None = None
 
 
 def compose(resolved: Resolved, *, seed: int, local_storage: int) -> Parts:
@@ -86,12 +89,16 @@ def compose(resolved: Resolved, *, seed: int, local_storage: int) -> Parts:
     replay = replay_of(task, mapping, storage, fusion)
     trainee = learner_of(task, mapping, learner_seed, schedule)
     by_actor = schedule.initial_priorities is InitialPriorities.ACTOR
-    priorities = {TD_ERROR: FieldSpec((), np.float32)} if by_actor else {}
+    fields = {**storage.fields, **({TD_ERROR: FieldSpec((), np.float32)} if by_actor else {})}
+    returns = task.returns() if isinstance(task, CustomTask) else None
+    if returns:
+        del fields["discount"]
+        fields["truncated"] = FieldSpec((), np.bool_)
     plan = actors_of(
         task,
         environment_seed,
         exploration_seed,
-        {**storage.fields, **priorities},
+        fields,
         local_storage,
         schedule,
     )
@@ -108,6 +115,7 @@ def compose(resolved: Resolved, *, seed: int, local_storage: int) -> Parts:
         rng=np.random.default_rng(sampling_seed),
         steps=steps,
         acting=RoundActors(steps) if isinstance(steps, FusedRounds) else None,
+        returns=returns,
     )
 
 

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from placerl.harness import environments
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.training import Progress
-from placerl.harness.workloads import Workload
-from placerl.harness.workloads.task import columns_of
+from placerl.harness.workloads import custom_task
+from placerl.harness.workloads.custom_task import CustomTask
+from placerl.harness.workloads.task import Task, columns_of
 
 EPISODES = 20
 """Episodes of an evaluation, and of a mean that is compared with a threshold."""
@@ -26,16 +27,32 @@ Act = Callable[[npt.NDArray], npt.NDArray]
 
 
 class Evaluation:
-    """An evaluator that runs greedy episodes of a workload, from the same random starts each time.
+    """An evaluator that runs greedy episodes of a task, from the same random starts each time.
 
     Args:
+        item: the task.
         seed: seed of the starts, at least 0.
     """
 
-    def __init__(self, item: Workload, seed: int) -> None:
+    def __init__(self, item: Task, seed: int) -> None:
         self._seed = seed
-        self._environment = environments.make(item.environment, seed)
+        if isinstance(item, CustomTask):
+            self._environment = custom_task.seeded(item.make_environment, seed)
+        else:
+            self._environment = environments.make(item.environment, seed)
         self._dtype = columns_of(item)["observation"].dtype
+
+    def action(self, act: Act, observation: Any) -> Any:
+        """Return the greedy action for one observation of the environment, in the environment's action space.
+
+        Raises:
+            UserError: a part of an observation that consists of several arrays is wrong.
+            ValueError: the observation has another shape, or is not finite.
+        """
+        environment = self._environment
+        if isinstance(environment, custom_task.Flattened):
+            observation = environment.flat(observation)
+        return _taken(environment.action_space, act(np.asarray(observation, self._dtype)))
 
     def returns(self, act: Act, starts: int = EPISODES, limit_s: float = float("inf")) -> list[float]:
         """Return the undiscounted return of one greedy episode from each start, in the order of the starts.

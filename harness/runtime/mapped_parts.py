@@ -201,7 +201,10 @@ def created(mapping: Mapping, part: str, target: Target, create: Any, *arguments
         options["device"] = target.location
     try:
         return create(*arguments, backend=target.backend, **options)
-    except (ValueError, BackendUnavailableError, UnsupportedOperationError) as error:
+    except UnsupportedOperationError as error:
+        allowed = f'mapping="torch-{mapping.rmm}-cpu", which runs every step: {error}'
+        raise UserError(mapping, part, target, allowed, names=()) from error
+    except (ValueError, BackendUnavailableError) as error:
         _, listed, allowed = str(error).partition("; allowed: ")
         raise UserError(mapping, part, target, allowed if listed else error, name=target.backend) from error
     except TypeError as error:

@@ -2,6 +2,8 @@
 
     training = placerl.compose("CartPole-v1", weights, step, act, mapping="native-native-cpu")
     progress = training.advance(10_000)
+    print(training.evaluate(), training.predict(observation))
+    training.save("learnt")  # and `load`
 
 A mapping says where learner, replay management and storage run; the same lines run on every mapping. Without
 `mapping`, PRL's composer, which predicts the fastest one from times measured here, chooses it.
@@ -23,8 +25,8 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.loop.schedule import STRICT, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.choice import MappingChoice, choose
+from placerl.harness.runtime.own_training import OwnTraining
 from placerl.harness.runtime.resolve import resolve
-from placerl.harness.runtime.training import Training
 from placerl.harness.workloads import ReplayTable, TrainingTable, custom_task
 from placerl.harness.workloads.custom_task import CustomTask, MakeEnvironment
 from placerl.primitives.algorithms.custom import Act, CustomAlgorithm, MisfitError, Step
@@ -40,20 +42,32 @@ class Settings:
         batch_size: B, transitions per gradient step.
         capacity: transitions stored before the oldest is evicted.
         prioritized: whether the replay is prioritised; if not, it is uniform.
+        alpha: exponent of the priorities; 0 samples uniformly.
+        beta_initial, beta_final, beta_steps: exponent of the importance weights: it changes linearly from the first to
+            the second over so many gradient steps.
+        n_step: most steps whose rewards a transition sums.
+        discount: gamma of that sum. Batches then have the column `discount`, gamma^m for the m steps of a transition,
+            fewer than `n_step` at an episode's end, which replaces gamma in the target. None: transitions of one step.
         actors: number of environments stepped together.
         update_interval: environment steps of all actors per gradient step.
         learning_starts: environment steps before the first gradient step.
         name: name of the program in error messages.
 
     Raises:
-        UserError: a value is of another type or out of range, there is no such setting, or the replay cannot hold a
-            batch, or what the actors collect between two gradient steps.
+        UserError: a value is of another type or out of range, there is no such setting, the replay cannot hold a
+            batch, or what the actors collect between two gradient steps, or a setting would be ignored.
     """
 
     exploration: Annotated[float, Field(ge=0)] = 0.1
     batch_size: Annotated[int, Field(ge=1, le=2**20)] = 32
     capacity: Annotated[int, Field(ge=2, le=2**31)] = 100_000
     prioritized: bool = True
+    alpha: Annotated[float, Field(ge=0, le=1)] = 0.6
+    beta_initial: Annotated[float, Field(ge=0, le=1)] = 0.4
+    beta_final: Annotated[float, Field(ge=0, le=1)] = 1.0
+    beta_steps: Annotated[int, Field(ge=1, le=10**12)] = 100_000
+    n_step: Annotated[int, Field(ge=1, le=1000)] = 1
+    discount: Annotated[float | None, Field(ge=0, le=1)] = None
     actors: Annotated[int, Field(ge=1, le=4096)] = 1
     update_interval: Annotated[int, Field(ge=1, le=10**6)] = 1
     learning_starts: Annotated[int, Field(ge=1, le=10**9)] = 1_000
@@ -65,9 +79,18 @@ class Settings:
         if self.capacity < (needed := max(self.batch_size, together)):
             why = f"a batch, and the {together} transitions between two insertions (actors, update_interval)"
             raise UserError("Settings", "capacity", self.capacity, f"at least {needed}: {why}")
+        for name in ("alpha", "beta_initial", "beta_final", "beta_steps"):
+            if not self.prioritized and (found := getattr(self, name)) != (only := getattr(Settings, name)):
+                raise UserError("Settings", name, found, f"{only} without a prioritised replay")
+        if self.n_step > 1 and self.discount is None:
+            raise UserError("Settings", "discount", None, f"0 to 1 with n_step={self.n_step}")
+        if self.learning_starts < (needed := self.n_step * self.actors):
+            why = "n_step * actors, the first transitions"
+            raise UserError("Settings", "learning_starts", self.learning_starts, f"at least {needed}: {why}")
 
 
 DEFAULTS = Settings()
+_OF_THE_REPLAY = ("capacity", "prioritized", "alpha", "beta_initial", "beta_final", "beta_steps")
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +102,7 @@ class Program:
         schedule: how the mapping will be run, such as the number of threads, with which learners are timed.
     """
 
-    environment: str | MakeEnvironment
+    environment: str | gymnasium.Env[Any, Any] | MakeEnvironment
     state: Any
     step: Step
     act: Act
@@ -96,11 +119,18 @@ class Program:
         if isinstance(make, str):
             environments.register()
             make = partial(gymnasium.make, make)
+        elif isinstance(make, gymnasium.Env):
+            make = custom_task.copies_of(make)
         make, spaces = custom_task.prepared(make, settings.name)
         if "discrete" in spaces.values() and settings.exploration > 1:
             raise UserError("Settings", "exploration", settings.exploration, "0 to 1 for discrete actions")
         algorithm = CustomAlgorithm(
-            **spaces, state=self.state, step=self.step, policy=self.act, exploration=settings.exploration
+            **spaces,
+            state=self.state,
+            step=self.step,
+            policy=self.act,
+            exploration=settings.exploration,
+            n_step=settings.discount is not None,
         )
         try:
             algorithm.check()
@@ -110,7 +140,7 @@ class Program:
             settings.name,
             make,
             algorithm,
-            ReplayTable(capacity=settings.capacity, prioritized=settings.prioritized),
+            ReplayTable(**{name: getattr(settings, name) for name in _OF_THE_REPLAY}),
             TrainingTable(
                 batch_size=settings.batch_size,
                 batch_sizes=(settings.batch_size,),
@@ -118,6 +148,8 @@ class Program:
                 update_interval=settings.update_interval,
                 learning_starts=settings.learning_starts,
             ),
+            settings.n_step,
+            settings.discount,
         )
 
     def choose(self) -> MappingChoice:
@@ -130,7 +162,7 @@ class Program:
 
 
 def compose(
-    environment: str | MakeEnvironment,
+    environment: str | gymnasium.Env[Any, Any] | MakeEnvironment,
     state: Any,
     step: Step,
     act: Act,
@@ -139,19 +171,20 @@ def compose(
     settings: Settings = DEFAULTS,
     seed: int = 0,
     schedule: Schedule = STRICT,
-) -> Training:
+) -> OwnTraining:
     """Create a training of a user's own algorithm in a user's own environment, ready for `advance`.
 
     Args:
         environment: a function that creates an environment with Gymnasium's interface, and that is sent to actor
-            processes; or the ID of a registered environment. Its observations are a Box, or a Dict or Tuple
-            (possibly nested), which is flattened to one vector; they are stored as float32, images too. Its actions
-            are a Discrete that begins at 0, or a one-dimensional Box with bounds.
+            processes; an environment, of which each actor steps a copy; or the ID of a registered one. Its
+            observations are a Box, or a Dict or Tuple (possibly nested), which is flattened to one vector; they are
+            stored as float32, images too. Its actions are a Discrete that begins at 0, or a one-dimensional Box with
+            bounds.
         state: the learnt state: a dict, possibly nested, of tensors.
         step: `step(state, batch)`, one gradient step as a pure function in plain PyTorch. It returns the new
             state and {"td_error": (B,), losses by name: ()}. The batch has the columns observation, action,
-            reward, next_observation, terminated (0 or 1) and weight (importance weights for the mean of the
-            losses), (B, ...).
+            reward, next_observation, terminated (0 or 1), weight (importance weights for the mean of the losses)
+            and, with `Settings.discount`, discount, (B, ...).
         act: `act(state, observation)` returns the greedy actions for (n, ...) observations: (n,) int64, or (n, A)
             in [-1, 1], which the actor scales to the environment's bounds.
         mapping: the mapping as text: LEARNER-RMM-STORAGE. Without one, PRL's composer chooses it from times of some
@@ -169,7 +202,7 @@ def compose(
     task = Program(environment, state, step, act, settings).task()
     try:
         chosen = _chosen(task, schedule) if mapping is None else Mapping.parse(mapping)
-        return Training(resolve(schedule, task, chosen), seed=seed)
+        return OwnTraining(resolve(schedule, task, chosen), seed=seed)
     except UserError as error:
         raise error.in_python("compose") from None
 

@@ -191,7 +191,7 @@ class Training:
                 # A storage on a simulated device has its memory's bandwidth; every other one is measured.
                 gather_s=items_bytes / platform().bytes_per_s(device, device) if simulated else 0.0,
             )
-            self._actors = settings.actors
+            self._actors, self._plan = settings.actors, parts.actors
             self.gradient_steps = 0
             self._acting: Collecting = parts.acting or self._started_actors(
                 parts.actors, processes, shape.overlapped
@@ -205,6 +205,7 @@ class Training:
                 parts.rng,
                 parts.steps,
                 parts.steps if self.fusion is Fusion.ROUND else None,
+                parts.returns,
             )
             self._loop = TrainingLoop(self._time, units, shape, traffic)
             self.reallocator = (

@@ -1,5 +1,6 @@
 """Defines a task that needs no workload file: a user's environment and algorithm, given as Python objects."""
 
+import copy
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from placerl.harness.environments.contract import CheckedParts
 from placerl.harness.environments.schema import ACTIONS, actions_of
 from placerl.harness.workloads.schema import ReplayTable, TrainingTable
 from placerl.primitives.algorithms.custom import CustomAlgorithm
-from placerl.primitives.replay import FieldSpec
+from placerl.primitives.replay import FieldSpec, NStepReturns
 from placerl.primitives.replay.storage import transition_fields
 
 OBSERVATIONS = "a Box, or a Dict or Tuple of them, nested or not"
@@ -33,6 +34,9 @@ class CustomTask:
         custom_algorithm: the user's algorithm.
         replay: capacity of the replay and parameters of its priorities, as the `[replay]` table of a workload's file.
         training: batch sizes, numbers of steps and environments, and seeds, as the `[training]` table.
+        n_step: most steps of a transition.
+        discount: gamma of n-step transitions, whose column `discount` then is gamma^m for m steps; None: transitions
+            are of one step, and have no such column.
     """
 
     name: str
@@ -40,6 +44,14 @@ class CustomTask:
     custom_algorithm: CustomAlgorithm
     replay: ReplayTable
     training: TrainingTable
+    n_step: int = 1
+    discount: float | None = None
+
+    def returns(self) -> NStepReturns | None:
+        """Return what turns the actors' single steps into n-step transitions; None for transitions of one step."""
+        if self.discount is None:
+            return None
+        return NStepReturns(self.n_step, self.discount, self.training.actors)
 
     def columns(self) -> dict[str, FieldSpec]:
         """Return shape and dtype of each column of the stored transitions, by name.
@@ -50,7 +62,23 @@ class CustomTask:
         action = (
             FieldSpec((), np.int64) if algorithm.discrete else FieldSpec((algorithm.action_size,), np.float32)
         )
-        return transition_fields(FieldSpec(algorithm.observation_shape, np.float32), action)
+        observation = FieldSpec(algorithm.observation_shape, np.float32)
+        return transition_fields(observation, action, discount=self.discount is not None)
+
+
+def copies_of(environment: gymnasium.Env[Any, Any]) -> MakeEnvironment:
+    """Return a function that creates environments as copies of one, which itself is not stepped.
+
+    Raises:
+        UserError: the environment cannot be copied.
+    """
+    try:
+        copy.deepcopy(environment).close()
+    except Exception as error:
+        found = f"one that cannot be copied: {error}"
+        allowed = "one that copy.deepcopy copies, or a function that creates one"
+        raise UserError(contract.source(environment), "environment", found, allowed, names=()) from error
+    return partial(copy.deepcopy, environment)
 
 
 def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[str, Any]]:
@@ -69,11 +97,13 @@ def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[st
         shape and the kind and size of the actions, by the names of the arguments of `CustomAlgorithm`.
 
     Raises:
-        UserError: `make` returns no Gymnasium environment, or the environment has a space that is not supported.
+        UserError: `make` is no function, it returns no Gymnasium environment, or the environment has a space that is
+            not supported.
     """
-    environment = make()
+    environment = make() if callable(make) else make
     if not isinstance(environment, gymnasium.Env):
-        raise UserError(name, "environment", environment, "a function that returns a gymnasium.Env", names=())
+        allowed = "a gymnasium.Env, a function that returns one, or the ID of a registered one"
+        raise UserError(name, "environment", environment, allowed, names=())
     try:
         observation: Any = getattr(environment, "observation_space", None)
         action: Any = getattr(environment, "action_space", None)
@@ -83,7 +113,7 @@ def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[st
             raise UserError(named, "action_space", action, ACTIONS, names=())
         if not isinstance(observation, gymnasium.spaces.Box):
             size = gymnasium.spaces.flatdim(observation)
-            environment = FlattenObservation(environment)
+            environment = Flattened(environment)
             shown = f"{type(observation).__name__} of {', '.join(_leaves(observation))}"
             observation, make = environment.observation_space, partial(flattened, make)
             print(
@@ -95,9 +125,21 @@ def prepared(make: MakeEnvironment, name: str) -> tuple[MakeEnvironment, dict[st
     return make, {"observation_shape": observation.shape, **actions}
 
 
+class Flattened(FlattenObservation):
+    """An environment whose observations, a `Dict` or `Tuple` of arrays, are checked and flattened to one vector."""
+
+    def __init__(self, environment: gymnasium.Env[Any, Any]) -> None:
+        self._parts = CheckedParts(environment)
+        super().__init__(self._parts)
+
+    def flat(self, observation: Any) -> Any:
+        """Return an observation of the inner environment as one vector; UserError if a part is wrong."""
+        return self.observation(self._parts.observation(observation))
+
+
 def flattened(make: MakeEnvironment) -> gymnasium.Env[Any, Any]:
-    """Create an environment whose observations, a `Dict` or `Tuple` of arrays, are flattened to one vector."""
-    return FlattenObservation(CheckedParts(make()))
+    """Create an environment, and flatten its observations to one vector."""
+    return Flattened(make())
 
 
 def _parts(space: Any) -> Iterator[tuple[str, Any]]:

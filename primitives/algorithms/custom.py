@@ -26,14 +26,17 @@ class MisfitError(ValueError):
     """A user's function returns something else than it must.
 
     Attributes:
-        function: which function, and its own name.
+        function: which function, with its own name and its line.
         field: the part of what it returns that is wrong.
         found, allowed: what was found and what is allowed there.
     """
 
     def __init__(self, role: str, function: Any, field: str, found: object, allowed: object) -> None:
         own = getattr(function, "__qualname__", type(function).__name__).rpartition(".")[2]
-        self.function = role if function is None or own == role else f"{role} ({own})"
+        code = getattr(function, "__code__", None)
+        names = [own] if own != role else []
+        names += [f"{code.co_filename}:{code.co_firstlineno}"] if code else []
+        self.function = f"{role} ({', '.join(names)})" if function is not None and names else role
         self.field, self.found, self.allowed = field, found, allowed
         super().__init__(f"{self.function}: {field}: found {found}; allowed: {allowed}")
 

@@ -114,6 +114,28 @@ class NStepReturns(CopiedWhole):
             "discount": (self.gamma ** self._age[start]).astype(np.float32),
         }
 
+    def add_steps(self, steps: Mapping[str, npt.NDArray]) -> dict[str, npt.NDArray] | None:
+        """Take several steps of every environment.
+
+        Args:
+            steps: the columns of `add`, (steps * E, ...) each, in the order of the steps.
+
+        Returns:
+            The transitions that are now complete, as `add` returns them, one step's after the other's.
+
+        Raises:
+            TypeError, ValueError: as of `add`; the steps before the wrong one are taken.
+        """
+        number = self.environments
+        complete = [
+            one
+            for row in range(0, len(steps["reward"]), number)
+            if (one := self.add({name: column[row : row + number] for name, column in steps.items()}))
+        ]
+        if not complete:
+            return None
+        return {name: np.concatenate([one[name] for one in complete]) for name in complete[0]}
+
     def _checked(self, step: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray]:
         names = {"observation", "action", "reward", "next_observation", "terminated", "truncated"}
         if step.keys() != names:

@@ -40,6 +40,7 @@ class ActorPlan:
         clip: whether the policy's actions may be outside [-1, 1] and are clipped for the environments.
         together: creates a pool that steps all the environments in one call; None: they are stepped one
             after another.
+        environment_steps: environment steps, over all environments, that count as taken before.
     """
 
     environments: tuple[Callable[[], gymnasium.Env[Any, Any]], ...]
@@ -48,6 +49,7 @@ class ActorPlan:
     local_storage: int
     clip: bool = False
     together: Callable[[tuple[Any, ...]], Pool] | None = None
+    environment_steps: int = 0
 
     def build(self, columns: Mapping[str, npt.NDArray] | None = None) -> Actor:
         """Create the actor with its environments.
@@ -56,11 +58,13 @@ class ActorPlan:
             columns: arrays for the transitions that it collects, by column; by default new arrays.
         """
         rng = np.random.default_rng(self.seed)
-        if self.together:
-            pool = self.together(self.environments)
-            return PooledActor(pool, rng, self.fields, self.local_storage, clip=self.clip, columns=columns)
-        environments = [make() for make in self.environments]
-        return Actor(environments, rng, self.fields, self.local_storage, clip=self.clip, columns=columns)
+        create = PooledActor if self.together else Actor
+        environments: Any = (
+            self.together(self.environments) if self.together else [make() for make in self.environments]
+        )
+        actor = create(environments, rng, self.fields, self.local_storage, clip=self.clip, columns=columns)
+        actor.environment_steps = self.environment_steps
+        return actor
 
     def split(self, parts: int) -> list["ActorPlan"]:
         """Divide the environments evenly among `parts` actors, and return each actor's plan, with a seed of its own."""
@@ -169,7 +173,7 @@ class ActorPool(Actors):
         self._asked: tuple[int, int]  # actors, and steps of each of their environments
         self._surplus = 0  # environment steps that the actors were asked for beyond those of `submit`
         self._episodes: list[Episode] = []
-        self.environment_steps = 0
+        self.environment_steps = plan.environment_steps
         self.environment_s = 0.0
         self.inference_s = 0.0
         self.in_turns_s = 0.0

@@ -236,11 +236,8 @@ def test_programs_alike_in_shape_keep_their_own_steps():
 
 
 def test_the_tutorial_s_program_has_at_most_20_lines():
-    (program,) = [
-        block
-        for block in re.findall(r"```python\n(.*?)```", TUTORIAL.read_text(), re.DOTALL)
-        if "compose(" in block
-    ]
+    program = re.findall(r"```python\n(.*?)```", TUTORIAL.read_text(), re.DOTALL)[0]
+    assert "compose(" in program
     assert sum(bool(line.strip()) for line in program.splitlines()) <= 20
 
 
@@ -299,10 +296,11 @@ def zero_step(weights, batch):
     ],
 )  # fmt: skip
 def test_a_step_or_policy_that_returns_something_else_is_refused(step, act, message):
-    role = "act (<lambda>)" if step is zero_step else "step (<lambda>)"
+    role, function = ("act", act) if step is zero_step else ("step", step)
+    line = f"{__file__}:{function.__code__.co_firstlineno}"
     with pytest.raises(UserError) as refused:
         compose(Sides, FIRST, step, act, mapping="native-native-cpu")
-    assert str(refused.value).startswith(f"{role}: {message}")
+    assert str(refused.value).startswith(f"{role} (<lambda>, {line}): {message}")
 
 
 def test_a_state_that_is_no_tree_of_tensors_is_refused():
@@ -326,6 +324,9 @@ def test_an_action_outside_the_space_is_refused_when_the_policy_chooses_it():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
+        ({"n_step": 3}, "discount: found None; allowed: 0 to 1 with n_step=3"),
+        ({"beta_final": 0.5, "prioritized": False}, "beta_final: found 0.5; allowed: 1.0 without a prioritised"),
+        ({"n_step": 9, "discount": 0.9, "learning_starts": 8}, "learning_starts: found 8; allowed: at least 9: n_step"),
         ({"capacity": 1}, "capacity: found 1; allowed: greater than or equal to 2"),
         ({"learning_starts": 0}, "learning_starts: found 0; allowed: greater than or equal to 1"),
         ({"batch_size": "32"}, "batch_size: found '32'; allowed: a valid integer"),

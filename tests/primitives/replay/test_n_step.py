@@ -156,3 +156,15 @@ def test_integers_beyond_those_of_the_first_step_are_refused() -> None:
     returns.add(first)
     with pytest.raises(ValueError, match=r"^step\['action'\]: found 300; allowed: -128 to 127$"):
         returns.add(first | {"action": np.array([300])})
+
+
+def test_steps_together_are_those_one_after_another():
+    apart, together = NStepReturns(3, GAMMA, 2), NStepReturns(3, GAMMA, 2)
+    steps = [a_step(t, [1.0, t], [t == 4, False], [False, t == 5]) for t in range(8)]
+    expected = [row for one in steps for row in rows(apart.add(one))]
+    columns = {name: np.concatenate([one[name] for one in steps]) for name in steps[0]}
+    first, rest = (
+        {name: column[part] for name, column in columns.items()} for part in (slice(4), slice(4, 16))
+    )
+    assert together.add_steps(first) is None
+    assert rows(together.add_steps(rest)) == expected
