@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -44,10 +43,16 @@ class Stopwatch {
 
 // How the learner takes one column of the replay.
 struct TakenColumn {
-    std::string name; // empty: the learner does not read it
-    bool to_float;    // booleans that the program takes as floats
-    bool is_float;    // must be finite
-    int64_t limit;    // as of `learner::in_range`
+    std::string name;      // empty: the learner does not read it
+    bool to_float = false; // booleans that the program takes as floats
+    bool is_float = false; // must be finite
+    int64_t limit = 0;     // as of `learner::in_range`
+
+    TakenColumn() = default;
+    // `as`: the type of the program's input; `bytewise`: whether the replay has a byte for each row.
+    TakenColumn(std::string name, learner::Type as, bool bytewise, int64_t limit)
+        : name(std::move(name)), to_float(as == learner::Type::float32 && bytewise),
+          is_float(as == learner::Type::float32 && !bytewise), limit(limit) {}
 
     learner::Type type() const { return is_float ? learner::Type::float32 : learner::Type::int64; }
 };
@@ -57,9 +62,9 @@ struct Batch {
     std::vector<std::vector<char>> columns; // as the learner takes them
     std::vector<float> weights, td_errors;
     std::vector<int64_t> indices;
-    int64_t inserted = 0; // items that the manager had inserted before it was sampled
-    std::string wrong;    // why it cannot be trained on; empty if it can
-    bool empty = false;   // whether there was nothing to sample
+    int64_t claimed = 0; // as of `ConcurrentReplay::sample`
+    std::string wrong;   // why it cannot be trained on; empty if it can
+    bool empty = false;  // whether there was nothing to sample
 };
 
 // Transitions on their way into the replay.
@@ -81,7 +86,7 @@ class ReplayManager {
                   std::size_t burst, bool beside)
         : replay_(replay), batch_size_(batch_size), priority_max_(priority_max), columns_(std::move(columns)),
           all_finite_(all_finite), raw_(columns_.size()), outputs_(columns_.size()),
-          calls_(std::bit_ceil(depth)), burst_(burst) {
+          priorities_(std::size_t(batch_size)), calls_(std::bit_ceil(depth)), burst_(burst) {
         for (std::size_t c = 0; c < columns_.size(); ++c)
             raw_[c].resize(std::size_t(batch_size) * replay.columns()[c].row_bytes);
         if (beside)
@@ -94,7 +99,7 @@ class ReplayManager {
     void end() {
         if (!beside() || thread_.elsewhere())
             return; // in a forked process nobody takes calls, or makes room
-        post({});
+        post({Call::Kind::end});
         wake();
         thread_.join();
     }
@@ -115,14 +120,10 @@ class ReplayManager {
 
     // Each returns the number of its call; the arguments must stay until it is done.
     uint64_t sample(Batch &batch, sum_tree::Seed seed, double beta) {
-        return post([this, &batch, seed, beta] { perform_sample(batch, seed, beta); });
+        return post({Call::Kind::sample, &batch, nullptr, seed, beta});
     }
-    uint64_t update(Batch &batch) {
-        return post([this, &batch] { perform_update(batch); });
-    }
-    uint64_t insert(Insertion &insertion) {
-        return post([this, &insertion] { perform_insert(insertion); });
-    }
+    uint64_t update(Batch &batch) { return post({Call::Kind::update, &batch}); }
+    uint64_t insert(Insertion &insertion) { return post({Call::Kind::insert, nullptr, &insertion}); }
 
     void wait_for(uint64_t call) {
         if (done_.reached(call))
@@ -141,14 +142,25 @@ class ReplayManager {
         if (failed_.load(std::memory_order_acquire))
             std::rethrow_exception(failure_);
     }
+    // After `drain` threw: performs calls again.
+    void recover() {
+        failure_ = nullptr;
+        failed_.store(false, std::memory_order_release);
+    }
     bool beside() const { return !thread_.empty(); }
     // Complete after `drain`.
     const Seconds &seconds() const { return seconds_; }
 
   private:
-    using Call = std::function<void()>;
+    struct Call {
+        enum class Kind { end, sample, update, insert } kind = Kind::end;
+        Batch *batch = nullptr;
+        Insertion *insertion = nullptr;
+        sum_tree::Seed seed{};
+        double beta = 0;
+    };
 
-    uint64_t post(Call call) {
+    uint64_t post(const Call &call) {
         const uint64_t number = posted_.count() + 1;
         if (!beside()) {
             attempt(call);
@@ -158,7 +170,7 @@ class ReplayManager {
         }
         if (number > calls_.size())
             wait_for(number - calls_.size()); // room
-        calls_[number % calls_.size()] = std::move(call);
+        calls_[number % calls_.size()] = call;
         posted_.raise();
         if (number % burst_ == 0)
             wake();
@@ -168,8 +180,8 @@ class ReplayManager {
     void serve() {
         for (uint64_t number = 1;; ++number) {
             posted_.wait_for(number, burst_ == 1);
-            Call &call = calls_[number % calls_.size()];
-            if (!call)
+            const Call &call = calls_[number % calls_.size()];
+            if (call.kind == Call::Kind::end)
                 return;
             attempt(call);
             done_.raise();
@@ -182,7 +194,16 @@ class ReplayManager {
         if (failed_.load(std::memory_order_relaxed))
             return;
         try {
-            call();
+            switch (call.kind) {
+            case Call::Kind::sample:
+                return perform_sample(*call.batch, call.seed, call.beta);
+            case Call::Kind::update:
+                return perform_update(*call.batch);
+            case Call::Kind::insert:
+                return perform_insert(*call.insertion);
+            case Call::Kind::end:
+                return;
+            }
         } catch (...) {
             failure_ = std::current_exception();
             failed_.store(true, std::memory_order_release);
@@ -192,12 +213,11 @@ class ReplayManager {
     void perform_sample(Batch &batch, sum_tree::Seed seed, double beta) {
         const Stopwatch watch(seconds_.sample);
         batch.wrong.clear();
-        batch.inserted = inserted_;
         for (std::size_t c = 0; c < columns_.size(); ++c)
             outputs_[c] =
                 columns_[c].name.empty() || columns_[c].to_float ? raw_[c].data() : batch.columns[c].data();
         batch.empty = !replay_.sample(seed, false, batch_size_, beta, batch.indices.data(),
-                                      batch.weights.data(), outputs_.data());
+                                      batch.weights.data(), outputs_.data(), &batch.claimed);
         if (batch.empty)
             return;
         for (std::size_t c = 0; c < columns_.size(); ++c) {
@@ -218,26 +238,16 @@ class ReplayManager {
     // A row that holds another item than the one that was sampled keeps that item's priority.
     void perform_update(const Batch &batch) {
         const Stopwatch watch(seconds_.update);
-        kept_.clear();
-        priorities_.clear();
-        const int64_t capacity = replay_.capacity(), since = inserted_ - batch.inserted;
-        const int64_t next = replay_.cursor(); // not the number of items: others may have inserted before
         // With alpha = 0 even NaN and infinity give priorities of 1.
         if (!all_finite_(batch.td_errors.data(), static_cast<long>(batch.td_errors.size())))
             throw std::invalid_argument("td_errors: found NaN or infinity; allowed: finite numbers");
         for (std::size_t b = 0; b < batch.indices.size(); ++b) {
-            const double priority = replay_.priority_of(double(batch.td_errors[b]));
-            if (!(priority <= priority_max_))
+            priorities_[b] = replay_.priority_of(double(batch.td_errors[b]));
+            if (!(priorities_[b] <= priority_max_))
                 throw std::invalid_argument("td_errors: found a priority above the largest, " +
                                             std::to_string(priority_max_));
-            // The row that was written last has age 0.
-            const int64_t age = (next - 1 - batch.indices[b] + capacity) % capacity;
-            if (age >= since) {
-                kept_.push_back(batch.indices[b]);
-                priorities_.push_back(priority);
-            }
         }
-        replay_.update(kept_.data(), priorities_.data(), int64_t(kept_.size()));
+        replay_.update(batch.indices.data(), priorities_.data(), batch_size_, batch.claimed);
     }
 
     void perform_insert(Insertion &insertion) {
@@ -247,7 +257,6 @@ class ReplayManager {
             columns.push_back(column.data());
         replay_.insert(columns.data(), insertion.count,
                        insertion.priorities.empty() ? nullptr : insertion.priorities.data());
-        inserted_ += insertion.count;
     }
 
     replay::ConcurrentReplay &replay_;
@@ -256,10 +265,8 @@ class ReplayManager {
     const std::vector<TakenColumn> columns_;
     const AllFinite all_finite_;
     // The manager's own, except between two calls.
-    int64_t inserted_ = 0; // items, by calls
     std::vector<std::vector<char>> raw_;
     std::vector<char *> outputs_;
-    std::vector<int64_t> kept_;
     std::vector<double> priorities_;
     Seconds seconds_;
     std::exception_ptr failure_;

@@ -205,9 +205,9 @@ class ConcurrentReplay {
     }
 
     // Draws `count` >= 1 items with replacement and copies them to
-    // out[c], one a column. False when there are none.
+    // out[c], one a column; `claimed` gets what `update` asks for. False when there are none.
     bool sample(sum_tree::Seed seed, bool stratified, int64_t count, double beta, int64_t *indices,
-                float *weights, char *const *out) {
+                float *weights, char *const *out, int64_t *claimed = nullptr) {
         std::unique_lock tree_lock(tree_mutex_);
         while (!(tree_.total() > 0)) {
             const std::vector<Awaited> writers = other_writes(nullptr);
@@ -224,6 +224,8 @@ class ConcurrentReplay {
             read.priorities[b] = tree_.priorities()[read.rows[b]];
         const double total = tree_.total();
         const int64_t items = size();
+        if (claimed)
+            *claimed = claimed_;
         tree_lock.unlock();
 
         copy_out(read, count, out);
@@ -255,15 +257,19 @@ class ConcurrentReplay {
         read.stay.end();
     }
 
-    // Sets the priorities of rows in [0, taken), of a repeated row the last; rows being written keep theirs.
-    // Arguments are checked by the caller.
-    void update(const int64_t *rows, const double *priorities, int64_t count) {
+    // Sets the priorities of rows in [0, taken), of a repeated row the last; rows being written keep theirs,
+    // and so do those that were claimed by an insertion since the sample that gave `claimed`: they hold
+    // other items. Arguments are checked by the caller.
+    void update(const int64_t *rows, const double *priorities, int64_t count, int64_t claimed = -1) {
         std::lock_guard tree_lock(tree_mutex_);
-        if (any_write()) {
+        const int64_t since = claimed < 0 ? 0 : claimed_ - claimed;
+        if (since || any_write()) {
             kept_rows_.clear();
             kept_priorities_.clear();
+            // The row that was claimed last has age 0.
+            const auto age = [&](int64_t row) { return cursor_ - 1 - row + (row < cursor_ ? 0 : capacity_); };
             for (int64_t b = 0; b < count; ++b)
-                if (!being_written(rows[b])) {
+                if (age(rows[b]) >= since && !being_written(rows[b])) {
                     kept_rows_.push_back(rows[b]);
                     kept_priorities_.push_back(priorities[b]);
                 }
@@ -317,6 +323,7 @@ class ConcurrentReplay {
         std::lock_guard tree_lock(tree_mutex_);
         set(rows.data(), priorities, capacity_);
         cursor_ = cursor;
+        claimed_ += capacity_; // what was sampled before is gone
         size_ = size;
         taken_ = size;
         max_priority_ = max_priority;
@@ -339,6 +346,7 @@ class ConcurrentReplay {
             write.rows[size_t(i)] = write.span.row(i);
         write.stay.begin(next_number());
         cursor_ = write.span.row(count == capacity_ ? 0 : count);
+        claimed_ += count;
         // Taken rows come after the fresh ones in the span, since the ring was filled in order.
         const int64_t taken_before = taken_.load(std::memory_order_relaxed);
         const int64_t fresh = std::min(count, capacity_ - taken_before);
@@ -439,10 +447,10 @@ class ConcurrentReplay {
     const std::vector<Column> columns_;
     const Options options_;
     Tree tree_;
-    mutable std::mutex tree_mutex_;  // PAL's global tree lock: the tree, the ring, who reads and who writes
-    mutable std::mutex leaf_mutex_;  // PAL's last level lock: taken with the tree lock to write leaves
-    std::atomic<int32_t> frozen_{0}; // freezes without their `thaw` yet: snapshots may overlap
-    int64_t cursor_ = 0;
+    mutable std::mutex tree_mutex_;    // PAL's global tree lock: the tree, the ring, who reads and who writes
+    mutable std::mutex leaf_mutex_;    // PAL's last level lock: taken with the tree lock to write leaves
+    std::atomic<int32_t> frozen_{0};   // freezes without their `thaw` yet: snapshots may overlap
+    int64_t cursor_ = 0, claimed_ = 0; // rows that insertions have claimed so far
     std::atomic<int64_t> size_{0}, taken_{0};
     std::atomic<double> max_priority_{1.0};
     uint32_t last_number_ = 0;

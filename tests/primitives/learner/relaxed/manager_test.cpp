@@ -31,8 +31,10 @@ struct World {
     relaxed::ReplayManager manager;
 
     explicit World(bool beside, std::size_t burst)
-        : manager(replay, batch_size, 1e30, {{"reward", false, true, 0}, {"terminated", true, false, 0}},
-                  &all_finite, 8, burst, beside) {}
+        : manager(
+              replay, batch_size, 1e30,
+              {{"reward", learner::Type::float32, false, 0}, {"terminated", learner::Type::float32, true, 0}},
+              &all_finite, 8, burst, beside) {}
 
     static relaxed::Insertion items(int64_t count, float value, double priority) {
         relaxed::Insertion made;
@@ -72,8 +74,8 @@ void calls_keep_their_order(bool beside, std::size_t burst) {
         CHECK(before.indices[std::size_t(b)] < 32);
     }
     world.manager.drain();
-    CHECK(before.inserted == 32);
-    CHECK(after.inserted == 64);
+    CHECK(before.claimed == 32);
+    CHECK(after.claimed == 64);
     CHECK(before.wrong.empty() && !before.empty);
 }
 

@@ -227,6 +227,34 @@ void alone() {
     }
 }
 
+// Rows that were claimed since a sample keep the priorities of their new items, around the end of the ring
+// too.
+void late_priorities_spare_new_items() {
+    constexpr int64_t capacity = 5;
+    for (int64_t later = 0; later <= 2 * capacity; ++later) {
+        Storage storage(capacity);
+        ConcurrentReplay replay(capacity, storage.view(), 16, options);
+        Batch batch(capacity);
+        for (int64_t b = 0; b < capacity; ++b)
+            batch.fill(b, uint64_t(b));
+        replay.insert(batch.in.data(), capacity, nullptr);
+        replay.insert(batch.in.data(), 3, nullptr); // the next row is 3
+        std::array<int64_t, 4> drawn{};
+        std::array<float, 4> weights{};
+        int64_t claimed = 0;
+        CHECK(replay.sample({{1, 2}}, false, 4, 1, drawn.data(), weights.data(), batch.out.data(), &claimed));
+        for (int64_t i = 0; i < later; ++i)
+            replay.insert(batch.in.data(), 1, nullptr);
+        const std::array<int64_t, capacity> rows{0, 1, 2, 3, 4};
+        const std::array<double, capacity> late{9, 9, 9, 9, 9};
+        replay.update(rows.data(), late.data(), capacity, claimed);
+        std::array<double, capacity> found{};
+        replay.priorities(rows.data(), capacity, found.data());
+        for (int64_t row = 0; row < capacity; ++row)
+            CHECK(found[size_t(row)] == ((row + 2) % capacity < later ? 1 : 9));
+    }
+}
+
 // Of two freezes that overlap, the first `thaw` lets no insert begin: the other snapshot is still being
 // written.
 void overlapping_freezes() {
@@ -249,6 +277,7 @@ void overlapping_freezes() {
 
 int main() {
     alone();
+    late_priorities_spare_new_items();
     overlapping_freezes();
     stress(64, 8, 16, 8000);
     stress(1000, 50, 64, 2000);
