@@ -56,9 +56,7 @@ def _started(job: WorkerJob, mapping: str, flags: dict[str, Any]) -> Started:
     """Return the training of a job. C++ threads are one learner, and actors on the other cores if there are any."""
     item = workloads.from_tables(job.workload, "job")
     if flags.get("threads_native"):
-        environments = item.training.actors
-        actors = max((count for count in range(1, job.threads) if environments % count == 0), default=0)
-        schedule = Schedule(processes=actors, threads_native=True)
+        schedule = Schedule(processes=min(item.training.actors, job.threads - 1), threads_native=True)
     else:
         stepping = next((word for name, word in STEPPING.items() if flags.get(name)), Environments.GYMNASIUM)
         schedule = Schedule(threads=job.threads, environments=stepping)

@@ -1,6 +1,7 @@
 """Training with C++ threads as actors and learners (PAL IV-D and V), run by `primitives.training.parallel`.
 
-On one core, or with 0 actor threads, one thread does both in turns: the whole loop without the interpreter.
+On one core, or with 0 actor threads, one thread does both in turns: the whole loop without the interpreter. With
+batches sampled ahead (MAP V-A) the learners' replay managers can have threads, too.
 """
 
 from collections.abc import Callable
@@ -49,9 +50,10 @@ class ThreadedTraining:
         self.replay = replay_of(workload, mapping, storage_of(workload, mapping), self.fusion)
         assert isinstance(self.replay, ConcurrentReplay)
         actors = threads or 1
-        each = settings.actors // actors
+        each, more = divmod(settings.actors, actors)
         self._environments = [
-            make_native(workload.environment.id, each, autoreset="same_step") for _ in range(actors)
+            make_native(workload.environment.id, each + (rank < more), autoreset="same_step")
+            for rank in range(actors)
         ]
         try:
             self.training = ParallelTraining(
@@ -60,7 +62,13 @@ class ThreadedTraining:
                 self.replay,
                 learners=resolved.schedule.learners,
                 batch_size=settings.batch_size,
-                pacing=Pacing(settings.learning_starts, settings.update_interval, lead if threads else 0),
+                pacing=Pacing(
+                    settings.learning_starts,
+                    settings.update_interval,
+                    lead if threads else 0,
+                    resolved.shape.ahead,
+                    resolved.schedule.replay_beside,
+                ),
                 seed=int(np.random.SeedSequence(seed).generate_state(1)[0]),
             )
         except (ValueError, UnsupportedOperationError) as error:

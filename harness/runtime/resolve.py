@@ -52,6 +52,7 @@ OF_THREADS = (
     "environments",
     "learners",
     "presampled_batches",
+    "replay_beside",
     "threads_native",
 )
 """Options that may differ from their defaults where C++ threads train."""
@@ -314,19 +315,18 @@ def _check_managed(task: Task, mapping: Mapping) -> None:
 def actor_threads(schedule: Schedule, environments: int) -> int:
     """Return the number of actor threads; with 0, the learner's thread steps the environments itself, in turns.
 
-    It is the requested number; else the largest that divides the environments evenly, with a core for each that no
-    learner needs. Several learners have at least one actor thread.
+    It is the requested number; else one for each core that no learner or replay manager needs, at most one for each
+    environment. Several learners have at least one actor thread.
 
     Args:
-        schedule: `processes` is the requested number of threads, if any, and `learners` that of the learners.
+        schedule: `processes` is the requested number of threads, if any, `learners` that of the learners, and with
+            `replay_beside` each of these has a replay manager.
         environments: number of environments.
     """
     if schedule.processes is not None:
         return schedule.processes
-    free = min(environments, len(usable_cores()) - schedule.learners)
-    if free < 1:
-        return 0 if schedule.learners == 1 else 1
-    return max(threads for threads in range(1, free + 1) if environments % threads == 0)
+    free = len(usable_cores()) - schedule.learners * (1 + schedule.replay_beside)
+    return max(int(schedule.learners > 1), min(environments, free))
 
 
 def _check_threads(schedule: Schedule, task: Task, mapping: Mapping) -> None:
@@ -338,21 +338,26 @@ def _check_threads(schedule: Schedule, task: Task, mapping: Mapping) -> None:
             raise UserError(task.name, name, found, (getattr(STRICT, name), *_WITH_THREADS))
     if (stepping := schedule.environments) not in (None, Environments.NATIVE):
         raise UserError(task.name, "environments", stepping, (Environments.NATIVE, *_WITH_THREADS))
-    if ahead := schedule.ahead(task):  # requested, or the workload's
-        raise UserError(task.name, "presampled_batches", ahead, ("0", *_WITH_THREADS))
     if is_on_policy(task) or not task.replay.prioritized:
         found = "no prioritised replay"
         raise UserError(task.name, "replay", found, "a prioritised one, which the threads share")
+    ahead = schedule.ahead(task)
+    _check_batches(task, ahead)
+    if schedule.replay_beside and not ahead:
+        allowed = (
+            "at least 1 with ",
+            OptionName("replay_beside"),
+            ": the manager would work ahead of nothing",
+        )
+        raise UserError(task.name, "presampled_batches", ahead, allowed)
     learners, environments, batch_size = schedule.learners, task.training.actors, task.training.batch_size
     if not 1 <= learners <= batch_size or batch_size % learners:
         raise UserError(task.name, "learners", learners, f"a divisor of the batch size, {batch_size}")
     threads = actor_threads(schedule, environments)
     if threads == 0 and learners > 1:
         raise UserError(task.name, "processes", threads, f"at least 1 with {learners} learners")
-    if threads < 0 or (threads and environments % threads):
-        allowed = f"a divisor of training.actors, {environments}, or 0"
-        raise UserError(task.name, "processes", threads, allowed)
-    memory.check_run(task, ahead=0, processes=0)
+    _check_processes(task, threads)
+    memory.check_run(task, ahead=ahead, processes=0)
     native = (", ".join(native_environments.ids()), *_WITH_THREADS)
     if isinstance(task, CustomTask):
         raise UserError(task.name, "environment", "an environment of your own", native)

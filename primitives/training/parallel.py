@@ -10,6 +10,10 @@ A gradient step begins only after its `interval` environment steps are inserted.
 by at most `lead` environment steps and one step of their vector. With one actor, one learner and a lead of 0 the two
 take turns on one thread, and the same seed gives the same training bit for bit. Otherwise the training depends on the
 order in which the threads reach the replay, and only its statistics are the same.
+
+With D > 0 each learner has D batches sampled ahead (MAP V-A), so that sampling does not wait for the priorities of its
+last steps, and a row that holds another item by then keeps the priority of that item. The sampling and the updates are
+the work of a replay manager with a thread of its own, or of the learner's thread.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,24 +47,30 @@ _BOTH, _ACTORS, _LEARNERS = range(3)
 
 @dataclass(frozen=True)
 class Pacing:
-    """The ratio of environment steps to gradient steps, and how far actors may run ahead.
+    """The ratio of environment steps to gradient steps, and how far actors and replay managers may run ahead.
 
     Attributes:
         learning_starts: environment steps with random actions before the first gradient step, at least 1.
         interval: environment steps per gradient step, at least 1.
         lead: environment steps by which actors may be ahead of the learners, at least 0. With 0, actors and learners
             take turns; one of each then needs one thread.
+        ahead: D, batches that are sampled ahead for each learner, at least 0. They are dropped at the end of a call, so
+            that the replay may be used between two calls.
+        managed: whether each learner has a replay manager, a thread that samples and updates priorities for it.
     """
 
     learning_starts: int
     interval: int = 1
     lead: int = 64
+    ahead: int = 0
+    managed: bool = False
 
     def __post_init__(self) -> None:
         """Raise ValueError for a value out of range."""
         checks.whole("learning_starts", self.learning_starts, 1)
         checks.whole("interval", self.interval, 1)
         checks.whole("lead", self.lead, 0)
+        checks.whole("ahead", self.ahead, 0)
 
 
 class ParallelTraining(OneCaller):
@@ -76,7 +86,7 @@ class ParallelTraining(OneCaller):
         replay: an empty replay with the columns of transitions. Only this object may use it during a run.
         learners: L, number of learner threads, a divisor of B.
         batch_size: B, transitions per gradient step of all learners together.
-        pacing: environment steps per gradient step, and how far actors may run ahead.
+        pacing: environment steps per gradient step, and how far actors and replay managers may run ahead.
         seed: seed of all random numbers; the seeds with which the actors' environments are reset derive from it.
 
     Raises:
@@ -122,7 +132,10 @@ class ParallelTraining(OneCaller):
         structure = algorithm.initialise(torch.Generator().manual_seed(seed))
         self._write({name: leaf.numpy() for name, leaf in tree.flatten(structure).items()})
         columns = list(replay.storage.columns)
-        plans = [_plan(self._executables[0], variant, graphs[variant], columns) for variant in variants]
+        limits = {"batch/action": algorithm.action_size} if algorithm.discrete else {}
+        plans = [
+            _plan(self._executables[0], variant, graphs[variant], columns, limits) for variant in variants
+        ]
         acting = [acting_weights(algorithm, structure, executable) for executable in self._executables]
         self._actors = [
             _actor(algorithm, envs, [value.shape for value in acting[0]]) for envs in environments
@@ -140,6 +153,7 @@ class ParallelTraining(OneCaller):
             batch_size // learners,
             (pacing.learning_starts, pacing.interval, pacing.lead),
             _beta(replay),
+            (pacing.ahead, pacing.managed),
             [variants[name] for name in period_of(algorithm)],
             seed,
         )
@@ -239,7 +253,8 @@ class ParallelTraining(OneCaller):
 
         Actors spend "environment" (steps), "infer" (actions), "insert" and "actor_wait" (for the learners);
         learners spend "sample", "learner" (gradients), "aggregate" (averaging gradients), "update" (of priorities)
-        and "learner_wait".
+        and "learner_wait". If learners have replay managers, these spend "sample" and "update", and "learner_wait"
+        includes the waiting for them.
         """
         spent: dict[str, float] = self._threads.spent_s()
         return spent
@@ -316,16 +331,20 @@ def _graphs(algorithm: Algorithm, part: int, learners: int) -> dict[str, tuple[A
 
 
 def _plan(
-    executable: NativeExecutable, variant: str, graphs: Sequence[Any], columns: Sequence[str]
+    executable: NativeExecutable,
+    variant: str,
+    graphs: Sequence[Any],
+    columns: Sequence[str],
+    limits: Mapping[str, int],
 ) -> tuple[Any, ...]:
-    """Return a variant's phases and links, as `Threads` takes them."""
+    """Return a variant's phases and links, as `Threads` takes them; `limits`: of the integers of inputs, by name."""
     phases, links = [], []
     inputs = [[buffer.name for _, buffer in graph.of_kind("input")] for graph in graphs]
     for i, names in enumerate(inputs):
         read = {view.buffer for node in graphs[i].nodes for view in node.inputs}
         used = [number in read for number, _ in graphs[i].of_kind("input")]
         sources = [
-            _source(name, columns) if known else (_GIVEN, 0, name)
+            (*(_source(name, columns) if known else (_GIVEN, 0)), name, limits.get(name, 0))
             for name, known in zip(names, used, strict=True)
         ]
         phases.append((executable._programs[f"{variant}/{i}"], sources))
@@ -347,13 +366,13 @@ def _renamed(name: str) -> str:
     return name.removeprefix("found/")
 
 
-def _source(name: str, columns: Sequence[str]) -> tuple[int, int, str]:
+def _source(name: str, columns: Sequence[str]) -> tuple[int, int]:
     kind, _, rest = name.partition("/")
     if kind == "given":
-        return _GIVEN, 0, name
+        return _GIVEN, 0
     if kind == "draws":
-        return _NOISE, 0, name
-    return (_WEIGHT, 0, name) if rest == "weight" else (_COLUMN, columns.index(rest), name)
+        return _NOISE, 0
+    return (_WEIGHT, 0) if rest == "weight" else (_COLUMN, columns.index(rest))
 
 
 def _actor(algorithm: Algorithm, environments: Any, shapes: Sequence[tuple[int, ...]]) -> tuple[Any, ...]:

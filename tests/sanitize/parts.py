@@ -214,7 +214,7 @@ def trainings() -> None:
     network, settings = NetworkDescription(hidden=(8, 8)), DqnHyperparameters(target_interval=20)
     algorithm = DQN((4,), 2, network, settings, action_kind="discrete")
     fields = transition_fields(FieldSpec((4,), np.float32), FieldSpec((), np.int64))
-    for actors, learners_, lead in ((1, 1, 0), (2, 2, 16)):
+    for actors, learners_, lead, ahead in ((1, 1, 0, 0), (2, 2, 16, 0), (2, 2, 16, 3)):
         envs = [native.make_classic("CartPole-v1", 2, native.Autoreset.same_step) for _ in range(actors)]
         training = ParallelTraining(
             algorithm,
@@ -222,7 +222,7 @@ def trainings() -> None:
             ConcurrentReplay(Storage(5000, fields)),
             learners=learners_,
             batch_size=BATCH,
-            pacing=Pacing(64, 1, lead),
+            pacing=Pacing(64, 1, lead, ahead, ahead > 0),
         )
 
         def read(training: ParallelTraining = training) -> None:

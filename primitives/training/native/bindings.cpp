@@ -20,8 +20,8 @@ namespace nb = nanobind;
 namespace placerl::training {
 namespace {
 
-// (kind, index, name) of each input
-using PhaseArguments = std::pair<int, std::vector<std::tuple<int, int, std::string>>>;
+// (kind, index, name, limit) of each input
+using PhaseArguments = std::pair<int, std::vector<std::tuple<int, int, std::string, int64_t>>>;
 // phases, (from phase, output, to phase, input, averaged) of each link, output of the TD errors
 using PlanArguments =
     std::tuple<std::vector<PhaseArguments>, std::vector<std::tuple<int, int, int, int, bool>>, int>;
@@ -33,8 +33,9 @@ std::vector<StepPlan> plans_of(const std::vector<PlanArguments> &given) {
         plan.td_output = td_output;
         for (const auto &[program, inputs] : phases) {
             plan.phases.push_back({program, {}});
-            for (const auto &[kind, index, name] : inputs)
-                plan.phases.back().inputs.push_back({static_cast<PhaseInput::Kind>(kind), index, name});
+            for (const auto &[kind, index, name, limit] : inputs)
+                plan.phases.back().inputs.push_back(
+                    {static_cast<PhaseInput::Kind>(kind), index, name, limit});
         }
         for (const auto &[from_phase, output, to_phase, input, averaged] : links)
             plan.links.push_back({from_phase, output, to_phase, input, averaged});
@@ -44,11 +45,13 @@ std::vector<StepPlan> plans_of(const std::vector<PlanArguments> &given) {
 
 class Threads {
   public:
-    // actors: (environments, executor, program, weights), learners: (executor, acting weights).
+    // actors: (environments, executor, program, weights), learners: (executor, acting weights). ahead: (D,
+    // whether a replay manager of each learner has a thread).
     Threads(nb::object replay, nb::list actors, nb::list learners, const std::vector<PlanArguments> &plans,
             const std::vector<std::size_t> &columns, std::tuple<bool, double, double, int64_t> exploration,
             int64_t batch_size, std::tuple<int64_t, int64_t, int64_t> pace,
-            std::tuple<double, double, int64_t> beta, std::vector<int> variants, uint64_t seed)
+            std::tuple<double, double, int64_t> beta, std::tuple<std::size_t, bool> ahead,
+            std::vector<int> variants, uint64_t seed)
         : kept_(nb::make_tuple(replay, actors, learners)), parts_(replay::parts_of(replay)) {
         const auto &[epsilon_greedy, first, last, steps] = exploration;
         const TransitionColumns at{columns.at(0), columns.at(1), columns.at(2), columns.at(3), columns.at(4)};
@@ -64,9 +67,10 @@ class Threads {
         }
         std::vector<GradientStep *> steps_of_all;
         for (nb::handle learner : learners) {
-            steps_.push_back(std::make_unique<ExecutorStep>(nb::cast<learner::Executor &>(learner[0]),
-                                                            plans_of(plans), batch_size, parts_.priority_max,
-                                                            blocks_of(nb::cast<nb::list>(learner[1]))));
+            steps_.push_back(std::make_unique<ExecutorStep>(
+                *parts_.replay, nb::cast<learner::Executor &>(learner[0]), plans_of(plans), batch_size,
+                parts_.priority_max, blocks_of(nb::cast<nb::list>(learner[1])), std::get<0>(ahead),
+                std::get<1>(ahead)));
             steps_of_all.push_back(steps_.back().get());
         }
         const auto &[starts, interval, lead] = pace;
@@ -117,7 +121,15 @@ class Threads {
         return all;
     }
     nb::dict spent_s() const {
-        const Spent spent = training_->spent();
+        Spent spent = training_->spent();
+        if (steps_.front()->manager().beside()) { // the learners wait while their managers work
+            spent.learner_wait += spent.sample + spent.update;
+            spent.sample = spent.update = 0;
+            for (const auto &step : steps_) {
+                spent.sample += step->manager().seconds().sample;
+                spent.update += step->manager().seconds().update;
+            }
+        }
         nb::dict terms;
         terms["environment"] = spent.environment;
         terms["infer"] = spent.infer;
@@ -149,7 +161,7 @@ void bind_training(nb::module_ &parent) {
         .def(nb::init<nb::object, nb::list, nb::list, const std::vector<PlanArguments> &,
                       const std::vector<std::size_t> &, std::tuple<bool, double, double, int64_t>, int64_t,
                       std::tuple<int64_t, int64_t, int64_t>, std::tuple<double, double, int64_t>,
-                      std::vector<int>, uint64_t>())
+                      std::tuple<std::size_t, bool>, std::vector<int>, uint64_t>())
         .def("run", &Threads::run)
         .def("take_episodes", &Threads::take_episodes)
         .def("spent_s", &Threads::spent_s)

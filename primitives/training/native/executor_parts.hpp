@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "learner/native/program.hpp"
+#include "learner/relaxed/presampled.hpp"
 #include "training/native/parts.hpp"
 
 namespace placerl::training {
@@ -74,6 +75,7 @@ struct PhaseInput {
     enum class Kind : int { column, weight, noise, given } kind;
     int index; // of the replay's column
     std::string name;
+    int64_t limit; // as of `learner::in_range`
 };
 
 struct Phase {
@@ -95,30 +97,29 @@ struct StepPlan {
 
 class ExecutorStep : public GradientStep {
   public:
-    ExecutorStep(learner::Executor &executor, std::vector<StepPlan> plans, int64_t batch_size,
-                 double priority_max, std::vector<Block> acting)
-        : executor_(executor), plans_(std::move(plans)), batch_size_(batch_size), priority_max_(priority_max),
-          acting_(std::move(acting)), indices_(size_t(batch_size)), priorities_(size_t(batch_size)),
-          weights_(size_t(batch_size)) {}
+    // `ahead`, `beside`: as `relaxed::Presampled` takes them.
+    ExecutorStep(replay::ConcurrentReplay &replay, learner::Executor &executor, std::vector<StepPlan> plans,
+                 int64_t batch_size, double priority_max, std::vector<Block> acting, std::size_t ahead,
+                 bool beside)
+        : executor_(executor), plans_(std::move(plans)), acting_(std::move(acting)),
+          batches_(replay, batch_size, priority_max, taken_columns(replay), executor.kernels().all_finite,
+                   ahead, beside) {}
 
     const std::vector<Block> &acting() const { return acting_; }
     int phases(int variant) const override { return int(plans_[size_t(variant)].phases.size()); }
 
-    void sample(int variant, replay::ConcurrentReplay &replay, sum_tree::Seed seed, double beta,
-                Random &random) override {
-        const auto &columns = replay.columns();
-        if (batch_.empty()) {
-            for (const auto &column : columns)
-                batch_.emplace_back(column.row_bytes * size_t(batch_size_));
-            for (auto &column : batch_)
-                out_.push_back(column.data());
+    void sample(int variant, int64_t number, const BetaSchedule &beta, Random &random) override {
+        while (batches_.missing()) {
+            const sum_tree::Seed seed{{random.next(), random.next()}};
+            batches_.ask(seed, beta.at(number + int64_t(batches_.waiting())));
         }
-        if (!replay.sample(seed, false, batch_size_, beta, indices_.data(), weights_.data(), out_.data()))
+        batch_ = batches_.take();
+        if (!batch_)
             throw replay::empty_replay();
         for (const Phase &phase : plans_[size_t(variant)].phases) {
             const auto &program = executor_.program(phase.program);
             for (size_t i = 0; i < phase.inputs.size(); ++i)
-                fill(phase.inputs[i], program.inputs[i], columns, random);
+                fill(phase.inputs[i], program.inputs[i], random);
         }
     }
 
@@ -152,19 +153,16 @@ class ExecutorStep : public GradientStep {
         }
     }
 
-    void update(int variant, replay::ConcurrentReplay &replay) override {
+    void update(int variant) override {
         const StepPlan &plan = plans_[size_t(variant)];
         const auto &last = executor_.program(plan.phases.back().program);
-        const auto *td_errors = reinterpret_cast<const float *>(last.outputs[size_t(plan.td_output)].place);
+        const learner::Transfer &td_errors = last.outputs[size_t(plan.td_output)];
         executor_.require_finite(last);
-        for (size_t b = 0; b < priorities_.size(); ++b) {
-            priorities_[b] = replay.priority_of(double(td_errors[b]));
-            if (!(priorities_[b] <= priority_max_))
-                throw std::domain_error("td_errors: found a priority above the largest, " +
-                                        std::to_string(priority_max_));
-        }
-        replay.update(indices_.data(), priorities_.data(), batch_size_);
+        std::memcpy(batch_->td_errors.data(), td_errors.place, td_errors.bytes);
+        batches_.give_back();
     }
+    void settle() override { batches_.drop(); }
+    relaxed::ReplayManager &manager() { return batches_.manager(); }
 
     void publish(Mailbox &mailbox) override { mailbox.publish(acting_); }
 
@@ -173,42 +171,42 @@ class ExecutorStep : public GradientStep {
         return executor_.program(plans_[size_t(variant)].phases[size_t(phase)].program);
     }
 
-    void fill(const PhaseInput &input, const learner::Transfer &to,
-              const std::vector<replay::Column> &columns, Random &random) const {
-        auto *floats = reinterpret_cast<float *>(to.place);
+    // How the programs, which agree, take the replay's columns.
+    std::vector<relaxed::TakenColumn> taken_columns(const replay::ConcurrentReplay &replay) const {
+        std::vector<relaxed::TakenColumn> columns(replay.columns().size());
+        for (const StepPlan &plan : plans_)
+            for (const Phase &phase : plan.phases)
+                for (size_t i = 0; i < phase.inputs.size(); ++i) {
+                    const PhaseInput &input = phase.inputs[i];
+                    if (input.kind != PhaseInput::Kind::column)
+                        continue;
+                    const auto c = size_t(input.index);
+                    const auto type = executor_.program(phase.program).inputs[i].type;
+                    columns[c] = {input.name, type, replay.columns()[c].row_bytes == 1, input.limit};
+                }
+        return columns;
+    }
+
+    void fill(const PhaseInput &input, const learner::Transfer &to, Random &random) const {
         switch (input.kind) {
         case PhaseInput::Kind::given:
             return; // by `average`
         case PhaseInput::Kind::noise:
-            return random.normal(floats, int64_t(to.bytes / sizeof(float)));
+            return random.normal(reinterpret_cast<float *>(to.place), int64_t(to.bytes / sizeof(float)));
         case PhaseInput::Kind::weight:
-            std::memcpy(to.place, weights_.data(), to.bytes);
+            std::memcpy(to.place, batch_->weights.data(), to.bytes);
             return;
         case PhaseInput::Kind::column:
-            break;
-        }
-        const auto &from = batch_[size_t(input.index)];
-        if (columns[size_t(input.index)].row_bytes == 1 && to.type == learner::Type::float32) {
-            for (size_t b = 0; b < size_t(batch_size_); ++b)
-                floats[b] = from[b] ? 1.0f : 0.0f;
+            std::memcpy(to.place, batch_->columns[size_t(input.index)].data(), to.bytes);
             return;
         }
-        std::memcpy(to.place, from.data(), to.bytes);
-        if (to.type == learner::Type::float32 &&
-            !executor_.kernels().all_finite(floats, long(to.bytes / sizeof(float))))
-            throw std::domain_error(input.name + ": found NaN or infinity; allowed: finite numbers");
     }
 
     learner::Executor &executor_;
     const std::vector<StepPlan> plans_;
-    const int64_t batch_size_;
-    const double priority_max_;
     const std::vector<Block> acting_;
-    std::vector<int64_t> indices_;
-    std::vector<double> priorities_;
-    std::vector<float> weights_;
-    std::vector<std::vector<char>> batch_;
-    std::vector<char *> out_;
+    relaxed::Presampled batches_;
+    relaxed::Batch *batch_ = nullptr; // of the present step
 };
 
 } // namespace placerl::training

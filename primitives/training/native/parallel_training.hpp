@@ -15,16 +15,6 @@
 
 namespace placerl::training {
 
-// The exponent of the importance weights, linear over gradient steps, then constant.
-struct BetaSchedule {
-    double first, last;
-    int64_t steps;
-
-    double at(int64_t step) const {
-        return first + std::min(1.0, double(step) / double(steps)) * (last - first);
-    }
-};
-
 // Kinds of gradient step, which repeat: step n is variants[n % size].
 using Variants = std::vector<int>;
 
@@ -98,6 +88,13 @@ class ParallelTraining {
     // Waits for the end; throws what the first thread that failed threw.
     void join() {
         threads_.join();
+        for (GradientStep *learner : learners_) {
+            try {
+                learner->settle();
+            } catch (...) {
+                fail(std::current_exception());
+            }
+        }
         if (const std::exception_ptr failure = std::exchange(failure_, nullptr))
             std::rethrow_exception(failure);
     }
@@ -179,8 +176,7 @@ class ParallelTraining {
         laps.lap(spent.learner_wait);
         if (go_on) {
             try {
-                const sum_tree::Seed seed{{random_[rank].next(), random_[rank].next()}};
-                step.sample(variant, replay_, seed, beta_.at(number), random_[rank]);
+                step.sample(variant, number, beta_, random_[rank]);
                 laps.lap(spent.sample);
                 step.run(variant, 0);
                 laps.lap(spent.learner);
@@ -214,7 +210,7 @@ class ParallelTraining {
             step.publish(mailbox_);
         laps.lap(spent.aggregate);
         try {
-            step.update(variant, replay_);
+            step.update(variant);
         } catch (...) {
             fail(std::current_exception()); // at the next step all agree to stop
         }

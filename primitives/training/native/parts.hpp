@@ -2,6 +2,7 @@
 // that the threads do not depend on how either is computed.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -51,6 +52,16 @@ class Policy {
                          int64_t *discrete, float *continuous) = 0;
 };
 
+// The exponent of the importance weights, linear over gradient steps, then constant.
+struct BetaSchedule {
+    double first, last;
+    int64_t steps;
+
+    double at(int64_t step) const {
+        return first + std::min(1.0, double(step) / double(steps)) * (last - first);
+    }
+};
+
 // One for each learner, with its own copy of the whole state. A step has one phase more than it has
 // gradients: after each phase but the last the gradients of all learners are averaged, and all then make the
 // same update.
@@ -59,15 +70,18 @@ class GradientStep {
     virtual ~GradientStep() = default;
 
     virtual int phases(int variant) const = 0;
-    // Draws a batch of its own. Throws where there is none, or where a number is not finite.
-    virtual void sample(int variant, replay::ConcurrentReplay &replay, sum_tree::Seed seed, double beta,
-                        Random &random) = 0;
+    // Takes a batch of its own for the gradient step `number`; it may have been drawn before, ahead of time.
+    // Throws where there is none, or where a number is not finite.
+    virtual void sample(int variant, int64_t number, const BetaSchedule &beta, Random &random) = 0;
     virtual void run(int variant, int phase) = 0;
     // Takes the mean of all learners' gradients of a phase, its own among them, for the later phases.
     virtual void average(int variant, int phase, const std::vector<GradientStep *> &all) = 0;
     // Sends the TD errors of the batch back as priorities. Throws where one is not finite.
-    virtual void update(int variant, replay::ConcurrentReplay &replay) = 0;
+    virtual void update(int variant) = 0;
     virtual void publish(Mailbox &mailbox) = 0;
+    // Between runs: waits until all priorities are sent back, and drops batches that were drawn ahead of
+    // time. Throws, once, what failed meanwhile.
+    virtual void settle() {}
 };
 
 struct Episode {

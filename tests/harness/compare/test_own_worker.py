@@ -136,7 +136,7 @@ def test_a_training_is_made_as_the_job_asks(answered, flags, stepping):
 
 
 @pytest.mark.parametrize(
-    ("threads", "environments", "actors"), [(1, 4, 0), (2, 4, 1), (3, 4, 2), (4, 4, 2), (5, 4, 4)]
+    ("threads", "environments", "actors"), [(1, 4, 0), (2, 4, 1), (3, 4, 2), (4, 4, 3), (5, 4, 4)]
 )
 def test_cpp_threads_are_a_learner_and_actors_on_the_other_cores(answered, threads, environments, actors):
     tables = job().workload | {}

@@ -57,6 +57,18 @@ def test_a_stretch_reports_its_steps() -> None:
     training.close()
 
 
+@pytest.mark.parametrize("processes", [0, 2])
+def test_batches_are_sampled_ahead_by_a_replay_manager(processes: int) -> None:
+    options = asked(actors=3, processes=processes, presampled_batches=8, replay_beside=True)
+    training = started(workloads.load("cartpole-dqn"), NATIVE, schedule=options)
+    training.warm_up()
+    stretch = training.advance(200)
+    assert stretch.gradient_steps == 200
+    assert training.replay.samples_drawn == training.gradient_steps
+    assert stretch.terms_s["sample"] > 0  # the manager's seconds
+    assert stretch.terms_s["update"] > 0
+
+
 def test_each_side_alone_reports_its_steps() -> None:
     options = asked(actors=2, learners=2)
     training = started(workloads.load("cartpole-dqn"), NATIVE, schedule=options)

@@ -319,7 +319,8 @@ def check_threads(schedule: Schedule, name: str = "cartpole-dqn", mapping: Mappi
 
 @pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg", "pendulum-td3", "pendulum-sac"])
 def test_what_threads_can_run_passes(name: str) -> None:
-    check_threads(asked(actors=4, processes=2, learners=2), name)
+    check_threads(asked(actors=5, processes=2, learners=2), name)
+    check_threads(asked(actors=4, presampled_batches=50, replay_beside=True), name)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +334,18 @@ def test_what_threads_can_run_passes(name: str) -> None:
         ),
         ({"overlap": 4}, "cartpole-dqn", "", "overlap: found 4; allowed: 0 with --threads-native"),
         ({"threads": 2}, "cartpole-dqn", "", "threads: found 2; allowed: 1 with --threads-native"),
-        ({"presampled_batches": 5}, "cartpole-dqn", "", "presampled_batches: found 5; allowed: 0 with --thr"),
+        (
+            {"presampled_batches": 10**6},
+            "cartpole-dqn",
+            "",
+            "presampled_batches: found 1000000; allowed: 0 to",
+        ),
+        (
+            {"replay_beside": True},
+            "cartpole-dqn",
+            "",
+            "presampled_batches: found 0; allowed: at least 1 with --replay-beside",
+        ),
         (
             {"streamed": True},
             "cartpole-dqn",
@@ -341,8 +353,13 @@ def test_what_threads_can_run_passes(name: str) -> None:
             "streamed: found True; allowed: False with --threads-native",
         ),
         ({"learners": 3}, "cartpole-dqn", "", "learners: found 3; allowed: a divisor of the batch size, 32"),
-        ({"actors": 3, "processes": 2}, "cartpole-dqn", "", "processes: found 2; allowed: a divisor of"),
-        ({"actors": 3, "processes": -1}, "cartpole-dqn", "", "processes: found -1; allowed: a divisor of"),
+        (
+            {"actors": 3, "processes": 4},
+            "cartpole-dqn",
+            "",
+            "actor processes: found 4; allowed: 0 to training",
+        ),
+        ({"actors": 3, "processes": -1}, "cartpole-dqn", "", "actor processes: found -1; allowed: 0 to"),
         ({}, "cartpole-ppo", "", "replay: found no prioritised replay"),
         ({}, "pong-dqn", "", "environment.id: found"),
         ({"processes": 0, "learners": 2}, "cartpole-dqn", "", "processes: found 0; allowed: at least 1"),
@@ -356,21 +373,13 @@ def test_what_threads_cannot_run_is_refused(
     assert words in str(refused.value)
 
 
-def test_batches_that_a_workload_samples_ahead_are_refused_unless_asked_otherwise() -> None:
-    item = workloads.override(workloads.load("cartpole-dqn"), "training.presampled_batches", 5, "test")
-    with pytest.raises(UserError, match="presampled_batches: found 5; allowed: 0 with --threads-native"):
-        resolve.resolve(asked(), item, NATIVE, 32)
-    resolve.resolve(asked(presampled_batches=0), item, NATIVE, 32)
-
-
 @pytest.mark.parametrize(
     ("cores", "learners", "environments", "threads"),
     [
-        (4, 1, 3, 3),
-        (4, 1, 8, 2),
+        (4, 1, 2, 2),
+        (4, 1, 8, 3),
         (4, 2, 6, 2),
         (8, 1, 6, 6),
-        (4, 1, 5, 1),
         (2, 1, 8, 1),
         (1, 1, 8, 0),
         (2, 2, 8, 1),
@@ -382,6 +391,10 @@ def test_actor_threads_have_a_core_each_and_as_many_environments(
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
     assert resolve.actor_threads(asked(learners=learners), environments) == threads
     assert resolve.actor_threads(asked(processes=7, learners=learners), environments) == 7
+    managed = asked(learners=learners, replay_beside=True, presampled_batches=1)
+    assert resolve.actor_threads(managed, environments) == max(
+        int(learners > 1), min(environments, cores - 2 * learners)
+    )
     check_threads(asked(actors=environments, learners=learners))
 
 

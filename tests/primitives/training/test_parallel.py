@@ -58,16 +58,17 @@ def training(
     return ParallelTraining(algorithm, envs, made, learners=learners, batch_size=8, pacing=pacing, **options)
 
 
-@pytest.mark.parametrize("algorithm", [CARTPOLE, CONTINUOUS])
-def test_in_turns_the_same_seed_gives_the_same_training(algorithm: Algorithm) -> None:
+@pytest.mark.parametrize(("algorithm", "ahead"), [(CARTPOLE, 0), (CONTINUOUS, 0), (CARTPOLE, 3)])
+def test_in_turns_the_same_seed_gives_the_same_training(algorithm: Algorithm, ahead: int) -> None:
     def run(seed: int, stretches: tuple[int, ...]) -> tuple[dict[str, Any], list[tuple[int, float]]]:
-        made = training(algorithm, seed=seed)
+        made = training(algorithm, seed=seed, pacing=Pacing(64, 1, 0, ahead))
         for steps in stretches:
             made.run(steps)
         return made.state_dict(), made.take_episodes()
 
     state, episodes = run(1, (150,))
-    again, same = run(1, (100, 1, 49))
+    # A call drops what was sampled ahead.
+    again, same = run(1, (150,) if ahead else (100, 1, 49))
     other, _ = run(2, (150,))
     assert all(np.array_equal(state[name], again[name]) for name in state)
     assert episodes == same
@@ -78,10 +79,11 @@ def test_in_turns_the_same_seed_gives_the_same_training(algorithm: Algorithm) ->
 
 @pytest.mark.parametrize("algorithm", [CARTPOLE, CONTINUOUS])
 @pytest.mark.parametrize(("actors", "learners", "count"), [(1, 2, 3), (2, 1, 1), (2, 2, 2)])
+@pytest.mark.parametrize("ahead", [(), (5,), (5, True)])
 def test_counts_hold_and_learners_stay_equal(
-    algorithm: Algorithm, actors: int, learners: int, count: int
+    algorithm: Algorithm, actors: int, learners: int, count: int, ahead: tuple[Any, ...]
 ) -> None:
-    pacing = Pacing(50, 3, 16)
+    pacing = Pacing(50, 3, 16, *ahead)
     made = training(algorithm, actors=actors, learners=learners, count=count, pacing=pacing)
     made.fill()
     filled = made.environment_steps
@@ -299,9 +301,10 @@ def test_random_numbers_of_another_distribution_are_refused_by_name() -> None:
     training(TD3((4,), 1, SMALL, action_kind="continuous"), learners=2).run(2)
 
 
-def test_a_number_that_is_not_finite_ends_the_run_and_is_named() -> None:
+@pytest.mark.parametrize("managed", [False, True])
+def test_a_number_that_is_not_finite_ends_the_run_and_is_named(managed: bool) -> None:
     replay = replay_of(CARTPOLE)
-    made = training(actors=2, learners=2, pacing=Pacing(64, 1, 16), replay=replay)
+    made = training(actors=2, learners=2, pacing=Pacing(64, 1, 16, 4 * managed, managed), replay=replay)
     made.fill()
     made.run(3)
     replay.storage.columns["reward"][:] = np.nan
@@ -309,6 +312,31 @@ def test_a_number_that_is_not_finite_ends_the_run_and_is_named() -> None:
         made.run(50)
     first, last = made.state_dict(0), made.state_dict(1)
     assert all(np.array_equal(first[name], last[name]) for name in first)
+    replay.storage.columns["reward"][:] = 1
+    steps = made.gradient_steps
+    made.run(3)  # batches that were sampled before are gone
+    assert made.gradient_steps == steps + 3
+
+
+def test_a_priority_that_is_too_large_ends_the_run_also_in_the_managers_thread() -> None:
+    made = training(replay=replay_of(CARTPOLE, alpha=1.0), pacing=Pacing(64, 1, 0, 2, True))
+    made.fill()
+    state = made.state_dict()
+    made.replay.storage.columns["reward"][:] = 3e38
+    with pytest.raises(ValueError, match="td_errors: found a priority above the largest"):
+        made.run(50)
+    made.replay.storage.columns["reward"][:] = 1
+    made.load_state_dict(state)
+    made.run(3)
+    assert made.gradient_steps == 3
+
+
+def test_late_priorities_spare_new_items() -> None:
+    """Rows of the smallest replay are all overwritten before the TD errors of their batches come back."""
+    made = training(count=8, replay=replay_of(CARTPOLE, 16), pacing=Pacing(8, 8, ahead=4))
+    made.run(20)
+    priorities = made.replay.priorities(np.arange(16))
+    assert (priorities == priorities[0]).all()  # that of new items
 
 
 def test_a_td_error_that_is_not_finite_ends_the_run_with_equal_priorities() -> None:

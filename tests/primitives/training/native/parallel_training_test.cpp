@@ -38,20 +38,21 @@ class CountingPolicy : public Policy {
 // Adds the mean of the ranks + 1 to its state, in two phases.
 class CountingStep : public GradientStep {
   public:
-    CountingStep(int rank, int learners) : rank_(rank), phases_(learners > 1 ? 2 : 1) {}
+    CountingStep(replay::ConcurrentReplay &replay, int rank, int learners)
+        : replay_(replay), rank_(rank), phases_(learners > 1 ? 2 : 1) {}
 
     int phases(int) const override { return phases_; }
-    void sample(int variant, replay::ConcurrentReplay &replay, sum_tree::Seed seed, double beta,
-                Random &) override {
-        CHECK(variant == int(steps_ % 2));
+    void sample(int variant, int64_t number, const BetaSchedule &beta, Random &random) override {
+        CHECK(variant == int(steps_ % 2) && number == steps_);
         if (fails_at_ == steps_)
             throw std::domain_error("reward: found NaN");
-        for (size_t c = 0; c < replay.columns().size(); ++c)
-            batch_[c].resize(replay.columns()[c].row_bytes * batch_size);
+        for (size_t c = 0; c < replay_.columns().size(); ++c)
+            batch_[c].resize(replay_.columns()[c].row_bytes * batch_size);
         char *out[5];
         for (size_t c = 0; c < 5; ++c)
             out[c] = batch_[c].data();
-        CHECK(replay.sample(seed, false, batch_size, beta, indices_, importance_, out));
+        const sum_tree::Seed seed{{random.next(), random.next()}};
+        CHECK(replay_.sample(seed, false, batch_size, beta.at(number), indices_, importance_, out));
         // A transition is whole: CartPole's reward is 1, and the cart moves by 0.02 times its speed.
         for (int64_t b = 0; b < batch_size; ++b) {
             const auto *reward = reinterpret_cast<const float *>(batch_[2].data()) + b;
@@ -76,9 +77,9 @@ class CountingStep : public GradientStep {
         for (const GradientStep *step : all)
             mean_ += static_cast<const CountingStep *>(step)->gradient_ / float(all.size());
     }
-    void update(int, replay::ConcurrentReplay &replay) override {
+    void update(int) override {
         const double priorities[batch_size] = {1, 2, 3, 4, 5, 6, 7, 8};
-        replay.update(indices_, priorities, batch_size);
+        replay_.update(indices_, priorities, batch_size);
     }
     void publish(Mailbox &mailbox) override {
         float now[weights];
@@ -91,6 +92,7 @@ class CountingStep : public GradientStep {
     void throw_in_last_phase_at(int64_t step) { throws_at_ = step; }
 
   private:
+    replay::ConcurrentReplay &replay_;
     const int rank_, phases_;
     float gradient_ = 0, mean_ = 0, sum_ = 0;
     int64_t steps_ = 0, fails_at_ = -1, throws_at_ = -1;
@@ -126,7 +128,7 @@ struct Setup {
         }
         std::vector<GradientStep *> all;
         for (int rank = 0; rank < learners; ++rank) {
-            steps.push_back(std::make_unique<CountingStep>(rank, learners));
+            steps.push_back(std::make_unique<CountingStep>(*replay, rank, learners));
             all.push_back(steps.back().get());
         }
         float like[weights] = {};
@@ -250,17 +252,6 @@ void a_failure_after_the_learners_met_stops_all_too() {
     }
 }
 
-void steps_that_an_actor_claimed_and_lost_are_claimed_again() {
-    Pace pace(4, 2, 0);
-    pace.begin();
-    CHECK(pace.claim(4) == 0);
-    pace.inserted(4);
-    pace.begin();
-    CHECK(pace.claim(2) == 4); // and fails before it inserts
-    pace.begin();
-    CHECK(pace.claim(2) == 4);
-}
-
 void weights_are_copied_between_layouts() {
     const float rows[6] = {1, 2, 3, 4, 5, 6}; // 2 x 3
     float columns[6] = {};
@@ -335,7 +326,6 @@ int main() {
     stops_in_the_middle_and_goes_on();
     a_failure_stops_all_and_says_what();
     a_failure_after_the_learners_met_stops_all_too();
-    steps_that_an_actor_claimed_and_lost_are_claimed_again();
     weights_are_copied_between_layouts();
     environments_that_reset_later_are_refused();
     return 0;
