@@ -281,12 +281,15 @@ class Device(ABC):
         """
 
     @abstractmethod
-    def kernels(self, source: str, *, flush_subnormals: bool = False) -> dict[str, Kernel]:
+    def kernels(
+        self, source: str, *, flush_subnormals: bool = False, fuse_products: bool = True
+    ) -> dict[str, Kernel]:
         """Compile kernels, and return new objects for them by name.
 
         Args:
             source: in what `prelude.h`, which is put before it, makes the same for all devices.
             flush_subnormals: whether numbers below the smallest normal one count as 0.
+            fuse_products: whether the device may compute a product and a sum with one rounding.
 
         Raises:
             RuntimeError: the source does not compile; the message is the compiler's.

@@ -26,9 +26,10 @@ THREADS_PER_BLOCK = 128
 """Work items of a group where a kernel does not state them."""
 
 
-def options(flush_subnormals: bool = False) -> tuple[str, ...]:
+def options(flush_subnormals: bool = False, fuse_products: bool = True) -> tuple[str, ...]:
     """Return the options with which NVRTC compiles kernels."""
-    return ("--std=c++17", *(["--ftz=true"] if flush_subnormals else []))
+    chosen = {"--ftz=true": flush_subnormals, "--fmad=false": not fuse_products}
+    return ("--std=c++17", *(option for option, is_chosen in chosen.items() if is_chosen))
 
 
 def unavailable_reason() -> str:
@@ -202,9 +203,13 @@ class CudaDevice(Device):
             except self.cupy.cuda.memory.OutOfMemoryError as error:
                 raise MemoryError(f"CUDA device {self.number}: {error}") from error
 
-    def kernels(self, source: str, *, flush_subnormals: bool = False) -> dict[str, Kernel]:
+    def kernels(
+        self, source: str, *, flush_subnormals: bool = False, fuse_products: bool = True
+    ) -> dict[str, Kernel]:
         with self.cupy.cuda.Device(self.number):
-            module = self.cupy.RawModule(code=prelude() + source, options=options(flush_subnormals))
+            module = self.cupy.RawModule(
+                code=prelude() + source, options=options(flush_subnormals, fuse_products)
+            )
             return {
                 name: Kernel(name, module.get_function(name), is_group)
                 for name, is_group in kernel_names(source).items()

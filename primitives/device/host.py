@@ -60,7 +60,7 @@ def create(which: int | str = 0) -> "HostDevice":
 
 
 @lru_cache(maxsize=64)
-def _library(source: str, flush_subnormals: bool) -> ctypes.CDLL:
+def _library(source: str, flush_subnormals: bool, fuse_products: bool) -> ctypes.CDLL:
     names = kernel_names(source)
     listed = " ".join(
         f"HOST_{'GROUP_' if is_group else ''}KERNEL({number}, {name})"
@@ -71,17 +71,18 @@ def _library(source: str, flush_subnormals: bool) -> ctypes.CDLL:
     text = f"{prelude()}{source}\n{macros}{launch}"
     compiler = _compiler()
     assert compiler is not None, "unavailable_reason said that there is one"
+    flags = (*FLAGS, *([] if fuse_products else ["-ffp-contract=off"]))
 
     def make(path: Path) -> None:
         code = path.with_suffix(".cpp")
         code.write_text(text)
         done = subprocess.run(
-            [compiler, *FLAGS, "-o", str(path), str(code)], capture_output=True, text=True, check=False
+            [compiler, *flags, "-o", str(path), str(code)], capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise RuntimeError(f"{compiler}: {done.stderr}")
 
-    key = disk_cache.key(text, compiler, platform.machine(), *FLAGS)
+    key = disk_cache.key(text, compiler, platform.machine(), *flags)
     return ctypes.CDLL(str(disk_cache.made(f"host-kernels-{key}.so", make)))
 
 
@@ -156,8 +157,10 @@ class HostDevice(Device):
     def allocate(self, size_bytes: int) -> Buffer:
         return np.empty(size_bytes, np.uint8)
 
-    def kernels(self, source: str, *, flush_subnormals: bool = False) -> dict[str, Kernel]:
-        library = _library(source, flush_subnormals)
+    def kernels(
+        self, source: str, *, flush_subnormals: bool = False, fuse_products: bool = True
+    ) -> dict[str, Kernel]:
+        library = _library(source, flush_subnormals, fuse_products)
         return {
             name: Kernel(name, (library, number), is_group)
             for number, (name, is_group) in enumerate(kernel_names(source).items())

@@ -227,8 +227,11 @@ class OpenclDevice(Device):
             )
         return self._opencl.Buffer(self.context, self._opencl.mem_flags.READ_WRITE, size_bytes)
 
-    def kernels(self, source: str, *, flush_subnormals: bool = False) -> dict[str, Kernel]:
-        program = _built(self.opencl, source, flush_subnormals)
+    def kernels(
+        self, source: str, *, flush_subnormals: bool = False, fuse_products: bool = True
+    ) -> dict[str, Kernel]:
+        text = source if fuse_products else f"#pragma OPENCL FP_CONTRACT OFF\n{source}"
+        program = _built(self.opencl, text, flush_subnormals)
         return {
             name: Kernel(name, _Compiled(program, self._opencl.Kernel(program, name)), is_group)
             for name, is_group in kernel_names(source).items()

@@ -2,19 +2,13 @@
 // (harness/environments/continuous_cartpole.py).
 #pragma once
 
-#include <algorithm>
 #include <limits>
-#include <numbers>
 #include <vector>
 
 #include "environments/native/block.hpp"
-#include "environments/native/random.hpp"
-#include "environments/native/trigonometry.hpp"
-#include "environments/native/vector_env.hpp"
+#include "environments/native/dynamics.hpp"
 
 namespace placerl::environments {
-
-constexpr double cart_pole_theta_max = 12 * 2 * std::numbers::pi / 360, cart_pole_x_max = 2.4;
 
 // Both environments: one starting state, one end of an episode and a reward of 1 for every step. `Push` has
 // the type of an action, its force, and the accelerations. The states are columns, so that the arithmetic of
@@ -27,11 +21,8 @@ class CartPoles {
     explicit CartPoles(int64_t count) : x_(count), x_dot_(count), theta_(count), theta_dot_(count) {}
 
     void reset(int64_t i, Pcg64 &random) {
-        const double low = -0.05, range = 0.05 - low;
-        x_[i] = random.uniform(low, range);
-        x_dot_[i] = random.uniform(low, range);
-        theta_[i] = random.uniform(low, range);
-        theta_dot_[i] = random.uniform(low, range);
+        for (std::vector<double> *column : {&x_, &x_dot_, &theta_, &theta_dot_})
+            (*column)[i] = cart_pole_draw(random.next_double());
     }
 
     void step_block(int64_t first, int count, const Action *__restrict actions, double *__restrict rewards,
@@ -45,18 +36,13 @@ class CartPoles {
             forces[k] = Push::force(actions[k]);
         }
         for (int k = 0; k < count; ++k) {
-            const double tau = 0.02;
             double acceleration, angular;
-            Push::accelerate(forces[k], theta_dot[k], sines[k], cosines[k], acceleration, angular);
-            x[k] = x[k] + tau * x_dot[k];
-            x_dot[k] = x_dot[k] + tau * acceleration;
-            theta[k] = theta[k] + tau * theta_dot[k];
-            theta_dot[k] = theta_dot[k] + tau * angular;
+            Push::accelerate(forces[k], theta_dot[k], sines[k], cosines[k], &acceleration, &angular);
+            cart_pole_move(x + k, x_dot + k, theta + k, theta_dot + k, acceleration, angular);
             rewards[k] = 1;
         }
         for (int k = 0; k < count; ++k)
-            terminated[k] = (x[k] < -cart_pole_x_max) | (x[k] > cart_pole_x_max) |
-                            (theta[k] < -cart_pole_theta_max) | (theta[k] > cart_pole_theta_max);
+            terminated[k] = cart_pole_fell(x[k], theta[k]);
     }
 
     template <typename Number>
@@ -73,48 +59,30 @@ class CartPoles {
     std::vector<double> x_, x_dot_, theta_, theta_dot_;
 };
 
-struct CartPoleConstants {
-    static constexpr double gravity = 9.8, pole_mass = 0.1, total_mass = 0.1 + 1.0, length = 0.5;
-    static constexpr double pole_mass_length = 0.1 * 0.5, force_n = 10.0;
-};
-
-struct CartPole : CartPoleConstants {
+struct CartPole {
     using Action = int64_t;
 
     static void turn(double angle, bool numpy, double &sin, double &cos) {
-        environments::turn(angle, numpy, sin, cos);
+        environments::turn(angle, numpy, &sin, &cos);
     }
-    // Without a branch, which a random action would mislead.
-    static double force(int64_t action) { return force_n * double(2 * action - 1); }
-    static void accelerate(double force, double theta_dot, double sin, double cos, double &acceleration,
-                           double &angular) {
-        const double drive = (force + pole_mass_length * (theta_dot * theta_dot) * sin) / total_mass;
-        angular =
-            (gravity * sin - cos * drive) / (length * (4.0 / 3.0 - pole_mass * (cos * cos) / total_mass));
-        acceleration = drive - pole_mass_length * angular * cos / total_mass;
-    }
+    static constexpr auto force = cart_pole_force;
+    static constexpr auto accelerate = cart_pole_accelerate;
 };
 
-// Its products are written from left to right, and its sine and cosine are Python's.
-struct ContinuousCartPole : CartPoleConstants {
+struct ContinuousCartPole {
     using Action = float;
 
     static void turn(double angle, bool, double &sin, double &cos) {
         sin = std::sin(angle);
         cos = std::cos(angle);
     }
-    static double force(float action) { return force_n * std::min(1.0, std::max(-1.0, double(action))); }
-    static void accelerate(double force, double theta_dot, double sin, double cos, double &acceleration,
-                           double &angular) {
-        const double drive = (force + pole_mass_length * theta_dot * theta_dot * sin) / total_mass;
-        angular = (gravity * sin - cos * drive) / (length * (4.0 / 3.0 - pole_mass * cos * cos / total_mass));
-        acceleration = drive - pole_mass_length * angular * cos / total_mass;
-    }
+    static constexpr auto force = continuous_cart_pole_force;
+    static constexpr auto accelerate = continuous_cart_pole_accelerate;
 };
 
 inline Spec cart_pole_spec(bool continuous) {
     const float infinity = std::numeric_limits<float>::infinity();
-    const std::vector<float> high{float(cart_pole_x_max * 2), infinity, float(cart_pole_theta_max * 2),
+    const std::vector<float> high{float(CART_POLE_X_MAX * 2), infinity, float(CART_POLE_THETA_MAX * 2),
                                   infinity};
     Spec spec;
     spec.id = continuous ? "ContinuousCartPole-v0" : "CartPole-v1";

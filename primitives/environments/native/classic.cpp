@@ -3,10 +3,8 @@
 #include <functional>
 #include <map>
 
-#include "environments/native/acrobot.hpp"
 #include "environments/native/cart_pole.hpp"
-#include "environments/native/mountain_car.hpp"
-#include "environments/native/pendulum.hpp"
+#include "environments/native/dynamics.hpp"
 #include "environments/native/stepper.hpp"
 
 namespace placerl::environments {
@@ -25,7 +23,7 @@ bool powers_agree() {
     random.seed(1);
     for (int k = 0; k < 20000; ++k) {
         const double x = random.uniform(-1, 2) * double(1 << (k % 6));
-        if (power_2(x) != ::pow(x, two) || power_2(float(x)) != ::powf(float(x), float(two)))
+        if (power_2(x) != ::pow(x, two) || power_2_float(float(x)) != ::powf(float(x), float(two)))
             return false;
     }
     return true;
@@ -68,10 +66,10 @@ using Maker = std::function<std::unique_ptr<VectorEnv>(int64_t, Autoreset, int64
 const std::map<std::string, Maker> &makers() {
     static const std::map<std::string, Maker> all{
         {"CartPole-v1", maker<CartPoles<CartPole>>([] { return cart_pole_spec(false); })},
-        {"Acrobot-v1", maker<Acrobot>(&Acrobot::spec)},
+        {"Acrobot-v1", maker<Acrobot>(acrobot_spec)},
         {"MountainCar-v0", maker<MountainCar>([] { return mountain_car_spec(false); })},
         {"MountainCarContinuous-v0", maker<MountainCarContinuous>([] { return mountain_car_spec(true); })},
-        {"Pendulum-v1", maker<Pendulum>(&Pendulum::spec)},
+        {"Pendulum-v1", maker<Pendulum>(pendulum_spec)},
         {"ContinuousCartPole-v0", maker<CartPoles<ContinuousCartPole>>([] { return cart_pole_spec(true); })},
     };
     return all;

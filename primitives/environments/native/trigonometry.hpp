@@ -54,27 +54,27 @@ inline double sine(double angle) {
 inline double cosine(double angle) {
     return __builtin_expect(detail::numpy_doubles, 0) ? detail::numpy_loops.cosine(angle) : std::cos(angle);
 }
-inline float sine(float angle) {
+inline float sine_float(float angle) {
     const Loop &loop = detail::numpy_loops.sine_float;
     return loop.function ? loop(angle) : std::sin(angle);
 }
-inline float cosine(float angle) {
+inline float cosine_float(float angle) {
     const Loop &loop = detail::numpy_loops.cosine_float;
     return loop.function ? loop(angle) : std::cos(angle);
 }
 
 // Both, in one call of the C library.
-inline void turn(double angle, bool numpy, double &sin, double &cos) {
+inline void turn(double angle, bool numpy, double *sin, double *cos) {
     if (__builtin_expect(numpy, 0)) {
-        sin = detail::numpy_loops.sine(angle);
-        cos = detail::numpy_loops.cosine(angle);
+        *sin = detail::numpy_loops.sine(angle);
+        *cos = detail::numpy_loops.cosine(angle);
     } else {
-        sin = std::sin(angle);
-        cos = std::cos(angle);
+        *sin = std::sin(angle);
+        *cos = std::cos(angle);
     }
 }
 
-inline void turn(double angle, double &sin, double &cos) { turn(angle, detail::numpy_doubles, sin, cos); }
+inline void turn(double angle, double *sin, double *cos) { turn(angle, detail::numpy_doubles, sin, cos); }
 
 // x ** 2 of Python and NumPy numbers is the C library's pow, whose error is up to 0.54 of the last place:
 // where x * x is not near the middle between two numbers, that is what pow gives, and elsewhere pow is
@@ -91,7 +91,7 @@ inline double power_2(double x) {
     }
     return ::pow(x, detail::two);
 }
-inline float power_2(float x) {
+inline float power_2_float(float x) {
     const double exact = double(x) * x;
     const float square = float(exact);
     if (detail::pow_is_near && square > 1e-30f && square < 1e30f) {
@@ -100,16 +100,6 @@ inline float power_2(float x) {
             return square;
     }
     return ::powf(x, float(detail::two));
-}
-
-// x % y of Python and NumPy, for y > 0.
-inline double modulo(double x, double y) {
-    if (x >= 0 && x < y)
-        return x;
-    const double rest = std::fmod(x, y);
-    if (rest == 0)
-        return 0;
-    return rest < 0 ? rest + y : rest;
 }
 
 } // namespace placerl::environments

@@ -212,8 +212,7 @@ class DeviceStorage(Storage):
 
     def write(self, arrays: Mapping[str, npt.NDArray], rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         self._write_rows(arrays, self.cursor)
-        self.cursor = (self.cursor + len(rows)) % self.capacity
-        self.size = min(self.capacity, self.size + len(rows))
+        self.count_written(len(rows))
         return rows
 
     def gather(self, indices: npt.ArrayLike, out: Mapping[str, npt.NDArray] | None = None) -> Any:
@@ -330,6 +329,19 @@ class DeviceStorage(Storage):
         row_bytes, items = np.int64(self._packed.row_bytes), np.int64(units * count)
         written = table, np.int32(columns), np.int64(units), target, items
         stream.launch(self._gather, units * count, self._rows, row_bytes, indices, *written)
+
+    @property
+    def rows(self) -> Buffer:
+        """The packed rows (`PackedRows`), for kernels that write transitions: they call `count_written`."""
+        return self._rows
+
+    def count_written(self, count: int) -> None:
+        """Count rows that work on the device writes from the cursor on, of which the host knows nothing else.
+
+        That work and the storage's other calls must be made to wait for each other by the caller.
+        """
+        self.cursor = (self.cursor + count) % self.capacity
+        self.size = min(self.capacity, self.size + count)
 
     def _start(
         self, batch: DeviceBatch, target: Buffer, table: Buffer, columns: int, units: int, stream: Any

@@ -55,6 +55,7 @@ class PackedRows:
     Attributes:
         dtype: structured dtype of a row, one field per column.
         row_bytes: bytes of a row, a multiple of 8.
+        offsets: by column, its first byte in a row.
     """
 
     def __init__(self, fields: Mapping[str, FieldSpec]) -> None:
@@ -68,7 +69,7 @@ class PackedRows:
         self.dtype = np.dtype(
             {"names": list(fields), "formats": formats, "offsets": offsets, "itemsize": self.row_bytes}
         )
-        self._offsets = dict(zip(fields, offsets, strict=True))
+        self.offsets = dict(zip(fields, offsets, strict=True))
 
     def pack(self, arrays: Mapping[str, npt.NDArray]) -> npt.NDArray[np.uint8]:
         """Return n rows, (n, row_bytes) uint8, from arrays (n, *shape) of the columns' dtypes, by column."""
@@ -84,7 +85,7 @@ class PackedRows:
             rows: (n, row_bytes) uint8.
         """
         structured = rows.reshape(-1).view(self.dtype)
-        return {name: np.ascontiguousarray(structured[name]) for name in self._offsets}
+        return {name: np.ascontiguousarray(structured[name]) for name in self.offsets}
 
     def table(self, places: Mapping[str, Place]) -> GatherTable:
         """Return the table with which the kernel that gathers sampled rows writes some of the columns.
@@ -109,7 +110,7 @@ class PackedRows:
             else:
                 kind, units = WORDS, item_bytes // WORD_BYTES
             if units:
-                rows.append((first, self._offsets[name], place.offset_bytes, item_bytes, kind))
+                rows.append((first, self.offsets[name], place.offset_bytes, item_bytes, kind))
             first += units
         return GatherTable(np.array(rows, np.int64).reshape(-1, 5), first)
 

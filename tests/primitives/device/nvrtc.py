@@ -21,14 +21,19 @@ def _library() -> ctypes.CDLL:
 
 
 def compile_cubin(
-    source: str, architecture: str, *, flush_subnormals: bool = False, as_text: bool = False
+    source: str,
+    architecture: str,
+    *,
+    flush_subnormals: bool = False,
+    fuse_products: bool = True,
+    as_text: bool = False,
 ) -> bytes:
     """The machine code of kernels for an architecture such as "sm_90", compiled with a device's prelude and options.
 
     Args:
         source: the kernels.
         architecture: the architecture.
-        flush_subnormals: as `Device.kernels`.
+        flush_subnormals, fuse_products: as `Device.kernels`.
         as_text: whether to return the assembly (PTX) instead.
 
     Raises:
@@ -39,7 +44,7 @@ def compile_cubin(
     status = nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, b"kernels.cu", 0, None, None)
     assert status == 0, status
     try:
-        given = [f"--gpu-architecture={architecture}", *options(flush_subnormals)]
+        given = [f"--gpu-architecture={architecture}", *options(flush_subnormals, fuse_products)]
         listed = (ctypes.c_char_p * len(given))(*(option.encode() for option in given))
         failed = nvrtc.nvrtcCompileProgram(program, len(given), listed)
         size = ctypes.c_size_t()

@@ -148,8 +148,10 @@ class RecordingDevice(Device):
         self.counts.allocations += 1
         return self._device.allocate(size_bytes)
 
-    def kernels(self, source: str, *, flush_subnormals: bool = False) -> dict[str, Kernel]:
-        return self._device.kernels(source, flush_subnormals=flush_subnormals)
+    def kernels(
+        self, source: str, *, flush_subnormals: bool = False, fuse_products: bool = True
+    ) -> dict[str, Kernel]:
+        return self._device.kernels(source, flush_subnormals=flush_subnormals, fuse_products=fuse_products)
 
     def stream(self, *, timed: bool = False) -> RecordingStream:
         return RecordingStream(self, self._device.stream(timed=timed))
