@@ -1,4 +1,4 @@
-"""Writes the headline results of a committed reference run: README's table and picture, and a page of verdicts.
+"""Writes the headline results of a committed reference run: README's results, a picture of predictions, and verdicts.
 
 To be run after a new reference run is saved (`harness.store.reference`):
 
@@ -22,6 +22,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from placerl.harness import workloads
+from placerl.harness.compare.equal_steps import FASTER
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.files import write_atomically
 from placerl.harness.mapping import DEFAULT_STRATEGY
@@ -47,6 +49,8 @@ from placerl.harness.store.store import Store
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- headline results: begin -->\n", "<!-- headline results: end -->\n"
 WIDTH_PX = 560  # of the picture
+_RETURNS = {FASTER: "with returns that are not clearly lower"}
+"""What a verdict says to a reader; others are said as they are."""
 PICTURE = Path("docs", "pictures", "predicted-achieved.svg")
 NOTES = Path("docs", "results", "notes.md")
 VERDICTS = Path("docs", "results", "verdicts.md")
@@ -68,51 +72,60 @@ def page_of(name: str) -> Path:
     return Path("docs", "results", f"{name}.md")
 
 
-def table(content: Content, name: str, joint: Sequence[JointVerdict]) -> str:
-    """Return the table of headline results in Markdown.
+def results(content: Content, name: str, joint: Sequence[JointVerdict]) -> str:
+    """Return the headline results in Markdown, one a line, in words that need no glossary.
 
     Args:
         joint: the verdicts over all committed runs.
     """
-    held = f"Over [all evidence]({VERDICTS.as_posix()}): {all_evidence.counted(joint)}"
+    begun = f", begun {escaped(content.run.started_at[:10])}" if content.run else ""
     lines = [
-        f"| question | the reference run [`{name}`]({page_of(name).as_posix()}) |",
-        "|---|---|",
-        *(f"| {escaped(question)} | {escaped(answer)} |" for question, answer in _answers(content)),
-        f"| What of the papers holds? | {held} |",
+        f"From the reference run [`{name}`]({page_of(name).as_posix()}){begun} on "
+        f"{escaped(pages.machine_in_a_line(content))}; 95% intervals in brackets:",
+        "",
+        *(f"- {escaped(result)}." for result in _results(content)),
+        f"- Checks what five papers state about such placements, over [all evidence]({VERDICTS.as_posix()}): "
+        f"{all_evidence.counted(joint)}.",
     ]
-    begun = f"Begun {escaped(content.run.started_at[:10])} on: " if content.run else ""
-    return "\n".join([*lines, "", f"{begun}{escaped(pages.machine_in_a_line(content))}."]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
-def _answers(content: Content) -> Iterator[tuple[str, str]]:
-    for question, simulated, where in (
-        ("Are predictions of the speed right?", False, "on measured devices"),
-        ("And with a simulated FPGA?", True, "with a simulated FPGA"),
-    ):
-        if errors := answers.prediction_errors(content, simulated=simulated):
-            yield (
-                question,
-                f"{errors.median_percent:.1f}% off in the median of {errors.trainings} trainings in the fused loop "
-                f"{where}, {errors.within} within {answers.WITHIN_PERCENT:g}% ({errors.provenance}); "
-                f"{errors.certainty}",
-            )
-        if not simulated and (said := answers.formula_errors(content)):
-            yield "And those of the papers' own formulas?", f"{said} (modelled)"
-    if regret := answers.regrets(content):
-        yield (
-            "What does the chosen mapping lose?",
-            f"{regret.median_percent:.1f}% in the median of {regret.choices} choices, at most "
-            f"{regret.most_percent:.1f}% ({regret.provenance})",
-        )
+def _results(content: Content) -> Iterator[str]:
     for compared in answers.against_libraries(content):
         if compared.sb3 and compared.sb3.ratio:
-            ratio = compared.sb3.ratio
+            ratio, verdict = compared.sb3.ratio, compared.sb3.verdict
             yield (
-                f"How fast does {compared.workload} train at batch size {compared.batch_size}?",
-                f"{ratio.value:.3g} times as fast as with Stable-Baselines3 on the same CPU{_interval(ratio)}: "
-                f"{compared.sb3.verdict} ({ratio.provenance})",
+                f"Trains {_named(compared.workload)} {ratio.value:.3g} times as fast as Stable-Baselines3 on the same "
+                f"CPU{_interval(ratio)}, {_RETURNS.get(verdict, verdict)}; {compared.batch_size} transitions a batch "
+                f"({ratio.provenance})"
             )
+    if errors := answers.prediction_errors(content):
+        said = answers.formula_errors(content)
+        yield (
+            f"Predicts a training's speed from times of its parts, {_off(errors)}"
+            + (f"; the papers' own formulas: {said} (modelled)" if said else "")
+        )
+    if errors := answers.prediction_errors(content, simulated=True):
+        yield f"Predicts it with a simulated FPGA too, {_off(errors)}"
+    if regret := answers.regrets(content):
+        yield (
+            f"Chooses where learner, replay and data are, from predictions alone: {regret.median_percent:.1f}% slower "
+            f"than the best placement that was run in the median of {regret.choices} choices, at most "
+            f"{regret.most_percent:.1f}% ({regret.provenance})"
+        )
+
+
+def _named(workload: str) -> str:
+    """Return a workload as its environment and algorithm, such as "Hopper with DDPG"."""
+    item = workloads.load(workload)
+    return f"{item.environment.id.rpartition('-')[0]} with {item.algorithm.name.upper()}"
+
+
+def _off(errors: answers.PredictionErrors) -> str:
+    return (
+        f"{errors.median_percent:.1f}% off in the median of {errors.trainings} trainings, {errors.within} within "
+        f"{answers.WITHIN_PERCENT:g}% ({errors.provenance}); {errors.certainty}"
+    )
 
 
 def _interval(number: Number) -> str:
@@ -183,7 +196,7 @@ def notes_page() -> str:
 
 
 def in_readme(text: str, markdown: str) -> str:
-    """Return the text of README with the table in place of the one between the two comments."""
+    """Return the text of README with the results in place of those between the two comments."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     assert after, f"README has no {BEGIN.strip()} ... {END.strip()}"
@@ -213,7 +226,7 @@ def write(name: str, root: Path = ROOT, *, page_alone: bool = False) -> list[Pat
     texts |= {root / devices_markdown.picture_of(key): standing_alone(plot) for key, plot in drawn.items()}
     if not page_alone:
         readme = root / "README.md"
-        texts[readme] = in_readme(readme.read_text(encoding="utf-8"), table(content, name, joint))
+        texts[readme] = in_readme(readme.read_text(encoding="utf-8"), results(content, name, joint))
         texts[root / PICTURE] = picture(content)
     for path, text in texts.items():
         write_atomically(path, partial(_write_text, text))
@@ -232,8 +245,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     parser = argparse.ArgumentParser(
         "python -m placerl.harness.report.headline",
-        description="Write the headline results of a committed reference run: README's table and picture, and "
-        "docs/results/NAME.md, the page of verdicts, with the notes on the papers.",
+        description="Write the headline results of a committed reference run: README's results, the picture of "
+        "predictions, and docs/results/NAME.md, the page of verdicts, with the notes on the papers.",
         allow_abbrev=False,
     )
     parser.add_argument("name", metavar="NAME", help="name of the reference run, such as standard")
