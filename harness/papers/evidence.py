@@ -91,7 +91,10 @@ def records(frame: pd.DataFrame) -> list[Any]:
     if frame.empty:
         return []
     kind = _named(tuple(frame.columns))
-    return list(map(kind, frame.index, *(column for _, column in frame.items())))
+    return [
+        kind(label, *values)
+        for label, values in zip(frame.index, frame.to_numpy(object).tolist(), strict=True)
+    ]
 
 
 @cache

@@ -49,12 +49,21 @@ def _of_no_machine(frame: pd.DataFrame) -> pd.Series:
     return (frame["suite"] == Suite.CLAIM) & counted | (frame["suite"] == Suite.SIMULATED_PROFILE)
 
 
+def _joined(labels: pd.Index, *columns: Iterable[Any]) -> pd.Series:
+    """Return columns of the same rows as one column of text."""
+    return pd.Series(
+        ["\x1f".join(map(str, values)) for values in zip(*columns, strict=True)], labels, dtype=object
+    )
+
+
 def _groups(rows: pd.DataFrame) -> pd.Series:
-    if rows.empty:
-        return pd.Series(dtype=str)
-    parts = rows["primitive"].str.partition(".")[0].where(rows["suite"] == Suite.SIMULATED_PROFILE, "")
-    sizes = rows["parameters"].map(lambda stated: str((stated or {}).get("iteration", "")))
-    return rows[list(_GROUP)].map(str).agg("\x1f".join, axis=1) + "\x1f" + parts + "\x1f" + sizes
+    profiled = rows["suite"] == Suite.SIMULATED_PROFILE
+    parts = [
+        name.partition(".")[0] if of_profile else ""
+        for name, of_profile in zip(rows["primitive"], profiled, strict=True)
+    ]
+    sizes = [(stated or {}).get("iteration", "") for stated in rows["parameters"]]
+    return _joined(rows.index, *(rows[name] for name in _GROUP), parts, sizes)
 
 
 def shared(frame: pd.DataFrame) -> pd.DataFrame:
@@ -156,7 +165,7 @@ def _last_profiles(rows: pd.DataFrame) -> pd.DataFrame:
         return rows
     profile = rows["suite"] == Suite.PROFILE
     columns = ["fingerprint", "workload", "batch_size", "primitive", "who", "where"]
-    same = rows[columns].map(str).agg("\x1f".join, axis=1)
+    same = _joined(rows.index, *(rows[name] for name in columns))
     return rows[~profile | (rows["run"] == rows["run"].groupby([same, profile]).transform("last"))]
 
 

@@ -93,23 +93,23 @@ def as_frame(stored: Sequence[tuple[RunRecord, str, str, Row]]) -> "pd.DataFrame
     """
     import pandas as pd  # takes half a second, which writing a measurement need not wait for
 
-    heads, rows = [], []
-    for run, cell, finished_at, row in stored:
-        shared = [
-            str(row.provenance) if name == "provenance" else getattr(row, name) for name in tables.SHARED
-        ]
-        heads.append(
-            (run.id, run.key, run.tier, run.revision, run.fingerprint, run.started_at, cell, finished_at)
+    kinds = dict.fromkeys([*KINDS.values(), *(type(row) for *_, row in stored)])
+    own = dict.fromkeys(name for kind in kinds for name in tables.columns(kind))
+    rows = [
+        (
+            *(run.id, run.key, run.tier, run.revision, run.fingerprint, run.started_at, cell, finished_at),
+            *(row.table, row.who, row.where),
+            *(values.get(name) for name in (*tables.SHARED, *own)),
         )
-        rows.append((row.table, row.who, row.where, *shared))
-    shared_columns = [*RUN_COLUMNS, "kind", "who", "where", *tables.SHARED]
-    frame = pd.DataFrame([(*a, *b) for a, b in zip(heads, rows, strict=True)], columns=shared_columns)
-    numbers = {"batch_size": "Int64", "value": "float64", "low": "float64", "high": "float64"}
-    own_columns = {name: None for kind in KINDS.values() for name in tables.columns(kind)}
-    own_columns |= {name: None for *_, row in stored for name in tables.columns(type(row))}
-    values = [[vars(row).get(name) for name in own_columns] for *_, row in stored]
-    own = pd.DataFrame(values, columns=list(own_columns), dtype=object)
-    return pd.concat([frame.astype(numbers), own], axis=1)
+        for run, cell, finished_at, row in stored
+        for values in [vars(row) | {"provenance": str(row.provenance)}]
+    ]
+    # Texts stay Python objects: claims select rows some hundred times, which takes all such columns at once.
+    frame = pd.DataFrame(
+        rows, columns=[*RUN_COLUMNS, "kind", "who", "where", *tables.SHARED, *own], dtype=object
+    )
+    numbers = {"run": "int64", "batch_size": "Int64", "value": "float64", "low": "float64", "high": "float64"}
+    return frame.astype(numbers).copy()  # in one piece a type of columns
 
 
 class Run:
