@@ -15,6 +15,7 @@ from placerl.harness.core.quantities import declared
 from placerl.harness.core.suites import Suite
 
 STATUSES = ("ok", "too_noisy", "failed", "not_run")
+_PROVENANCES = tuple(Provenance)
 KINDS: "dict[str, type[Row]]" = {}
 """The declared kinds of rows, by the name of their table."""
 RUN_COLUMNS = ("run", "run_key", "tier", "revision", "fingerprint", "started_at", "cell", "finished_at")
@@ -132,15 +133,14 @@ class Row:
                 "one of placerl.harness.core.quantities, or a unit with it",
             )
             object.__setattr__(self, "unit", known.unit if known else "")
-        if isinstance(self.suite, Suite):
+        if isinstance(self.suite, Suite) and not self.suite.holds(self.quantity):
             allowed = ", ".join(sorted(self.suite.quantities))
-            _require(self.suite.holds(self.quantity), "quantity", self.quantity, f"{self.suite}: {allowed}")
+            _require(False, "quantity", self.quantity, f"{self.suite}: {allowed}")
         self._check_texts()
         self._check_numbers()
         object.__setattr__(self, "precisions", tuple(self.precisions))
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if isinstance(value, Mapping | list | tuple):
+        for value in vars(self).values():
+            if value and isinstance(value, Mapping | list | tuple):
                 json.dumps(value, allow_nan=False)
         _require(isinstance(self.timed, HowTimed), "timed", self.timed, "HowTimed")
         _require(isinstance(self.notes, Mapping), "notes", self.notes, "a mapping")
@@ -148,19 +148,17 @@ class Row:
     def _check_texts(self) -> None:
         for name in ("suite", "workload", "primitive", "quantity", "unit", "reason"):
             _require(isinstance(getattr(self, name), str), name, getattr(self, name), "text")
-        for one in fields(self):
+        for name, text in list(vars(self).items()):
             # A terminal obeys control characters: names may hold none, and in a failed program's message they become
             # blanks.
-            text = getattr(self, one.name)
-            if isinstance(text, str) and one.name != "reason":
-                _require(text.isprintable(), one.name, text, "printable text")
-                object.__setattr__(self, one.name, str(text))  # plain text, as a row that was read has
+            if isinstance(text, str) and name != "reason":
+                _require(text.isprintable(), name, text, "printable text")
+                object.__setattr__(self, name, str(text))  # plain text, as a row that was read has
         said = "".join(one if one.isprintable() or one in "\n\t" else " " for one in self.reason)
         object.__setattr__(self, "reason", said)
         for name in ("suite", "primitive", "quantity", "unit"):
             _require(bool(getattr(self, name)), name, getattr(self, name), "text that is not empty")
-        words = ", ".join(Provenance)
-        _require(self.provenance in list(Provenance), "provenance", self.provenance, words)
+        _require(self.provenance in _PROVENANCES, "provenance", self.provenance, ", ".join(_PROVENANCES))
         object.__setattr__(self, "provenance", Provenance(self.provenance))
         _require(self.status in STATUSES, "status", self.status, ", ".join(STATUSES))
         explained = bool(self.reason) != (self.status == "ok")

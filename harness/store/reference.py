@@ -228,7 +228,8 @@ def read_rows(path: Path, kept: Kept | None = None) -> tuple[tuple[str, ...], tu
     """
     table = pd.read_parquet(path)
     table = table if kept is None else table[kept(table)]
-    records = table.astype(object).where(table.notna(), None).to_dict("records")
+    plain = table.astype(object).where(table.notna(), None).to_numpy().tolist()
+    records = [dict(zip(table.columns, values, strict=True)) for values in plain]
     cells = [values.pop("cell", None) for values in records]
     rows = tuple(map(_row, records))
     return tuple(cell or _cell_of(row) for cell, row in zip(cells, rows, strict=True)), rows

@@ -257,9 +257,14 @@ def typed(kind: type[Row], values: Mapping[str, Any]) -> Row:
 
     A column that the kind has no longer is left out, and one that holds nothing has the kind's default.
     """
-    known = {one.name for one in fields(kind)}
-    stated = {name: value for name, value in values.items() if name in SHARED or value is not None}
-    return kind(**{name: value for name, value in stated.items() if name in known})
+    own = columns(kind)
+    return kind(
+        **{
+            name: value
+            for name, value in values.items()
+            if name in SHARED or (name in own and value is not None)
+        }
+    )
 
 
 def flat(row: Row) -> dict[str, Any]:
@@ -274,8 +279,13 @@ def from_flat(values: Mapping[str, Any]) -> Row:
     Raises:
         ValueError, TypeError, KeyError: it is no line that `flat` returned.
     """
-    stated = {name: one for name, one in values.items() if name not in (*SHARED, "kind") and one is not None}
-    kind = kind_of(values["kind"], {name: _SCALARS.get(type(one), "text") for name, one in stated.items()})
+    if (kind := KINDS.get(values["kind"])) is None:
+        stated = {
+            name: one for name, one in values.items() if name not in (*SHARED, "kind") and one is not None
+        }
+        kind = kind_of(
+            values["kind"], {name: _SCALARS.get(type(one), "text") for name, one in stated.items()}
+        )
     own = {name: _decoded(values.get(name), one) for name, one in columns(kind).items()}
     size = values["batch_size"]
     return typed(kind, _shared_values(values) | {"batch_size": None if size is None else int(size)} | own)
