@@ -112,17 +112,6 @@ def test_a_mapping_for_another_platform_is_modelled_and_stores_nothing(
     assert not results.exists()
 
 
-def test_a_workload_file_that_changed_is_measured_again(placerl: Placerl, tmp_path: Path) -> None:
-    text = Path(workloads.__file__).with_name("cartpole-dqn.toml").read_text()
-    path, names = tmp_path / "mine.toml", set()
-    for capacity in (4000, 5000):
-        path.write_text(re.sub(r"(?m)^capacity = .*$", f"capacity = {capacity}", text))
-        outcome = placerl("map", str(path), "--results", str(tmp_path / "results"), "--json")
-        assert outcome.status == 0
-        names |= {row["workload"] for row in json.loads(outcome.out)}
-    assert len(names) == 2
-
-
 def test_map_measures_once_and_answers_from_the_store_afterwards(placerl: Placerl, tmp_path: Path) -> None:
     arguments = ("map", "cartpole-dqn", "--batch-size", "32", "--results", str(tmp_path), "--json")
     first, second = placerl(*arguments), placerl(*arguments)
@@ -208,6 +197,20 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr("placerl.harness.profile.measured.measure.measure", measured)
     return rounds
+
+
+def test_a_workload_file_that_changed_is_measured_again(
+    placerl: Placerl, tmp_path: Path, rounds: list[int]
+) -> None:
+    text = Path(workloads.__file__).with_name("cartpole-dqn.toml").read_text()
+    path, names = tmp_path / "mine.toml", set()
+    for measured, capacity in enumerate((4000, 5000), start=1):
+        path.write_text(re.sub(r"(?m)^capacity = .*$", f"capacity = {capacity}", text))
+        outcome = placerl("map", str(path), "--results", str(tmp_path / "results"), "--json")
+        assert outcome.status == 0
+        assert len(rounds) == measured
+        names |= {row["workload"] for row in json.loads(outcome.out)}
+    assert len(names) == 2
 
 
 def test_precisions_are_profiled_and_mapped_where_asked_for_and_stored_apart(
