@@ -1,35 +1,20 @@
 """Compares the logic cells that Yosys counted for this project's blocks with the papers' tables of FPGA resources.
 
-A claim on such a table states which of its rows are compared with which blocks (`ResourcesClaim`).
+A paper's module on such a table states which of its rows are compared with which blocks (`COUNTERPARTS`).
 """
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-import pandas as pd
-
-from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import discovery, published
-from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
-from placerl.harness.papers.number import Number
 from placerl.primitives.fpga.tools import counted
 from placerl.primitives.fpga.tools.counted import Counted
 from placerl.primitives.fpga.tools.resources import Resources
 
 ULTRA_RAM_BYTES, BLOCK_RAM_BYTES = 36_864, 4_608  # 288 and 36 Kibit
 COLUMNS = {"luts": "LUT", "flip_flops": "FF", "block_rams": "BRAM36", "ultra_rams": "URAM", "dsps": "DSP"}
-NEEDS = "cells counted by Yosys (placerl bench fpga-tables resources --count)"
-SOURCE = "Yosys synth_xilinx for UltraScale+, before placement"
 FACTOR = 2
 """Largest factor between the counts of a resource at which two designs of one architecture count as alike."""
-_WORDS = {
-    "luts": ("LUTs", "count"),
-    "flip_flops": ("flip-flops", "count"),
-    "block_rams": ("block RAMs", "count"),
-    "ultra_rams": ("UltraRAMs", "count"),
-    "dsps": ("DSPs", "count"),
-    "sram_mb": ("SRAM", "MB"),
-}
 TREE = "replay-pipeline fanout=16 levels=5"
 
 
@@ -73,8 +58,6 @@ class Counterpart:
             is all memory.
         shares: the blocks of which the closest design here consists.
         differs: further differences between the paper's design and these blocks.
-        unknown: information that the paper lacks and that determines the resources; such a row gets no verdict. Empty
-            if nothing is missing.
     """
 
     table: str
@@ -82,7 +65,6 @@ class Counterpart:
     columns: dict[str, str]
     shares: tuple[Share, ...]
     differs: str
-    unknown: str = ""
 
     @property
     def name(self) -> str:
@@ -149,8 +131,7 @@ def tree_note() -> str:
 
 def counterparts() -> list[Counterpart]:
     """Return the rows of the papers' tables that are compared with blocks of this project, paper by paper."""
-    claims = (claim for claim in discovery.claims() if isinstance(claim, ResourcesClaim))
-    return [item for claim in claims for item in claim.beside]
+    return [item for module in discovery.modules() for item in getattr(module, "COUNTERPARTS", ())]
 
 
 def rows() -> Iterator[tuple[Counted, list[Counterpart]]]:
@@ -161,47 +142,3 @@ def rows() -> Iterator[tuple[Counted, list[Counterpart]]]:
     every = counterparts()
     for name, block in counted.committed().items():
         yield block, [item for item in every if item.shares[0].subject == name]
-
-
-class ResourcesClaim(Claim):
-    """What claims share that compare some rows of a paper's table with the blocks of this project.
-
-    The outcome is "consistent" if every resource differs by at most a factor of 2 (`FACTOR`): cells are counted, not
-    measured, before placement and in another design, so that they neither reproduce nor refute a table. There is no
-    verdict otherwise, or if the paper leaves out what determines the resources (`Counterpart.unknown`).
-
-    Attributes:
-        beside: the rows of the table, each with the blocks to compare it with.
-        could_be: a sentence that says what could explain a larger difference.
-    """
-
-    beside: tuple[Counterpart, ...]
-    could_be: str = ""
-
-    def judge(self, _: pd.DataFrame) -> Finding:
-        ours: list[Number] = []
-        said, alike, unknown = [], True, False
-        for item in self.beside:
-            if not item.is_counted:
-                return Finding(Outcome.NOT_RUN, needs=NEEDS)
-            numbers, ratios = _compared(item)
-            ours += numbers
-            alike &= all(1 / FACTOR <= ratio <= FACTOR for ratio in ratios.values())
-            words = ", ".join(f"{_WORDS[name][0]} {ratio:.2g}x" for name, ratio in ratios.items())
-            said.append(f"Over {item.name}: {words}. Ours: {item.differs}.")
-            unknown |= bool(item.unknown)
-            said += [f"{item.unknown}: two designs, not two counts of one."] if item.unknown else []
-        if unknown:
-            return Finding(Outcome.NO_VERDICT, tuple(ours), " ".join(said))
-        said.append(f"A count within a factor of {FACTOR} of the printed one agrees.")
-        return by_a_model(alike, tuple(ours), " ".join(said), unknown=self.could_be)
-
-
-def _compared(item: Counterpart) -> tuple[list[Number], dict[str, float]]:
-    ours, stated = item.ours(), item.published()
-    source = f"{item.made_of}; {SOURCE}"
-    numbers = [
-        Number(f"{item.row}, ours: {_WORDS[name][0]}", value, _WORDS[name][1], Provenance.MODELLED, source)
-        for name, value in ours.items()
-    ]
-    return numbers, {name: value / stated[name] for name, value in ours.items()}

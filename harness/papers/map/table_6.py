@@ -1,7 +1,6 @@
 """Defines which blocks of this project are compared with which rows of MAP Table VI, by their logic cells."""
 
-from placerl.harness.papers.number import from_cell
-from placerl.harness.papers.resources import Counterpart, ResourcesClaim, Share
+from placerl.harness.papers.resources import Counterpart, Share
 
 _CRITIC = "learner-pipeline inputs=5 hidden=8 outputs=1 lanes=8 pipelines=2"
 COUNTERPARTS = (
@@ -34,20 +33,3 @@ COUNTERPARTS = (
         "which there are no tensor units here",
     ),
 )
-SIZES = (
-    "The table names neither the size of the replay manager's tree nor the learner's network, and another choice of "
-    "them could explain the difference."
-)
-
-
-class ResourcesOfReplayAndLearner(ResourcesClaim):
-    key, place, position = "MAP-T6-cells", "Table VI", 23
-    statement = "FPGA resources of the replay manager and of the DDPG learner"
-    published = tuple(
-        from_cell("map_table_6", row, column)
-        for row in ("RMM (S=32)", "DDPG learner")
-        for column in ("SRAM", "REG", "LUT", "DSP")
-    )
-    beside = COUNTERPARTS
-    could_be = SIZES
-    decides = "the size of Table VI's tree and the network of its learner, which MAP does not state"

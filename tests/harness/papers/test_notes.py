@@ -14,6 +14,8 @@ from placerl.harness.papers.number import from_cell, from_text
 from placerl.harness.papers.ppo.table_2_iterations import table_columns
 from placerl.harness.papers.published import table
 from placerl.primitives.algorithms.networks import MLP, NatureCNN, forward_macs, parameter_count
+from placerl.primitives.fpga.cycles import fixar_dataflows
+from placerl.primitives.fpga.cycles.networks import FIX_BENCHMARKS
 
 ROBOTS = [f"{robot}, {lib}" for lib in ("Spinning Up", "Baselines") for robot in ("Hopper", "Humanoid")]
 PONG = "Pong, Baselines"
@@ -79,6 +81,32 @@ def three_devices() -> Numbers:
     optimal = [cell.printed for cell in cells if cell.row == "optimal mapping"]
     gains = [cell.value for cell in cells if cell.value is not None]
     return sum({"G", "F"} <= set(one) for one in optimal), min(gains, key=lambda gain: abs(gain - stated))
+
+
+def in_proportion() -> Numbers:
+    """Shares of MAP's device: of twice the sub-trees and of one pipeline more, next to those of one and two dies."""
+    replay, learner = (
+        cell("map_table_6", row, f"{name} share")
+        for row, name in (("RMM (S=32)", "DSP"), ("DDPG learner", "LUT"))
+    )
+    pipelines, dies = cell("map_table_6", "hardware parameters", "data parallel factor (DP)"), 3
+    return 2 * replay, 100 / dies, learner * (pipelines + 1) / pipelines, 200 / dies
+
+
+def dataflows() -> Numbers:
+    """Rate, utilisation and KB of activations of two readings of FIX's dataflow, HalfCheetah at its smallest batch."""
+    (state, action), batch = FIX_BENCHMARKS["HalfCheetah"], 64
+    return tuple(
+        value
+        for flow in (fixar_dataflows.DATAFLOWS[0], fixar_dataflows.DATAFLOWS[-1])
+        for value in (
+            fixar_dataflows.samples_per_s(flow, state, action, batch),
+            100
+            * fixar_dataflows.multiply_adds_per_element(flow, state, action, batch)
+            / (2 if flow.halves else 1),
+            fixar_dataflows.activation_bytes(flow, state, batch) / 1000,
+        )
+    )
 
 
 def watts(row: str) -> float:
@@ -237,6 +265,8 @@ RECOMPUTED: dict[str, Callable[[], Numbers]] = {
         of_device("map_table_6", row, "LUT", "LUT share")
         for row in ("RMM (S=32)", "DQN learner", "DDPG learner")
     ),
+    "MAP-T6-cells": lambda: (),
+    "MAP-T6-parameters": in_proportion,
     "MAP-F14-Hopper": lambda: over_rllib("Hopper, DDPG"),
     "MAP-F14-Pong": lambda: over_rllib("Pong, DQN"),
     "MAP-T7-rates": lambda: tuple(map(rate, ("Pong, DQN", "Hopper, DDPG", "CartPole, DDPG"))),
@@ -249,6 +279,11 @@ RECOMPUTED: dict[str, Callable[[], Numbers]] = {
     "PPO-T1": lambda: tuple(
         of_device("ppo_table_1", row, f"BRAM{size}", f"BRAM share{size}")
         for row, size in (("Humanoid", ", M=512"), ("Hopper", ", M=512"), ("Pong", ""))
+    ),
+    "PPO-T1-cells": lambda: (),
+    "PPO-T1-smallest": lambda: tuple(
+        cell("ppo_table_1", "Humanoid", f"BRAM, M={size}") / cell("ppo_table_1", "Hopper", f"BRAM, M={size}")
+        for size in (64, 128)
     ),
     "PPO-5.2-clock": lambda: (),
     "PPO-T2-twice": twice,
@@ -275,6 +310,8 @@ RECOMPUTED: dict[str, Callable[[], Numbers]] = {
     "FIX-T2-size": fixar_sizes,
     "FIX-T2-normalised": normalised,
     "FIX-F10-efficiency": efficiency,
+    "FIX-V-B": dataflows,
+    "FIX-T1-adam": lambda: (),
     "FIX-VI-A-clock": lambda: (),
     "FIX-VI-B": hopper_s_actions,
 }

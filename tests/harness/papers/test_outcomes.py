@@ -20,13 +20,10 @@ ELSEWHERE = ("tests/harness/compare/test_adapters.py",)
 _TWO_CLOCKS = (
     "The clocks lie more than four times apart, and so do the gains: one alone meets the printed ones."
 )
-_TWO_DESIGNS = "Each row that it compares says what is unknown of the paper's design."
 NEVER: dict[str, dict[Outcome, str]] = {
     "PPO-5.3.1-environment": {Outcome.REPRODUCED: "Its two readings lie a factor of four or more apart."},
-    "PPO-T1-cells": {Outcome.CONSISTENT: _TWO_DESIGNS},
     "PPO-F14": dict.fromkeys((Outcome.REPRODUCED, Outcome.CONSISTENT), _TWO_CLOCKS),
     "PPO-F15": dict.fromkeys((Outcome.REPRODUCED, Outcome.CONSISTENT), _TWO_CLOCKS),
-    "FIX-T1-adam": {Outcome.CONSISTENT: _TWO_DESIGNS},
 }
 """Outcomes that functions behind a claim name and that this claim cannot give, with the reason."""
 

@@ -104,7 +104,7 @@ def test_a_folder_is_all_that_a_paper_takes(tmp_path: Path) -> None:
     page = (tmp_path / "report" / "claims" / "TOY-F1.html").read_text()
     assert ">the axis of the toy</text>" in page
     assert "placerl reproduce --only TOY-F1 --tier quick" in page
-    other = (tmp_path / "report" / "claims" / "MAP-T6-cells.html").read_text()
+    other = (tmp_path / "report" / "claims" / "FIX-III.html").read_text()
     assert "own axes" in page
     assert "own axes" not in other
 

@@ -17,11 +17,11 @@ from tests.harness.papers.rows import frame_of, profiled, verdict
 # Tables and figures that must each be a claim.
 LISTED = (
     [f"MAP-F{n}" for n in range(10, 15)]
-    + [f"MAP-T{n}" for n in (5, 6)]
+    + ["MAP-T5"]
     + [f"PAL-F{n}" for n in range(8, 13)]
     + ["PAL-VI-H-layout"]
     + [f"PRL-F{n}" for n in range(6, 10)]
-    + ["PRL-T3", "PRL-T4", "PPO-T1-cells", "PPO-T2"]
+    + ["PRL-T3", "PRL-T4", "PPO-T1-memory", "PPO-T2"]
     + [f"PPO-F{n}" for n in range(10, 16)]
     + [f"FIX-F{n}" for n in range(7, 11)]
     + ["FIX-T1", "FIX-T2"]
@@ -33,7 +33,7 @@ def test_every_listed_table_and_figure_is_a_claim() -> None:
     assert len(set(keys)) == len(keys)
     for listed in LISTED:
         assert papers.claims(listed), listed
-    assert "MAP-T7" in {note.key for note in notes()}, "the table whose gain no run decides"
+    assert {"MAP-T6-cells", "MAP-T7"} <= {note.key for note in notes()}, "the tables that no run decides"
     for claim in papers.claims():
         assert all([claim.place, claim.statement, claim.needs])
         assert all(number.provenance is Provenance.PUBLISHED for number in claim.published)
