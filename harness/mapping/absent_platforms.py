@@ -290,10 +290,14 @@ def _configuration(column: str) -> tuple[str, int]:
     return _WORKLOADS[environment], int(size)
 
 
+def as_in_map(name: str) -> Workload:
+    """Return a workload with MAP's number of actors and MAP's K, children of a node of the sum tree (VII-A)."""
+    item = override(load_workload(name), "replay.fanout", _FANOUT, "MAP VII-A")
+    return override(item, "training.actors", _ACTORS, "MAP VII-A")
+
+
 def _on_maps_platform(name: str, size: int, platform: PlatformFile) -> tuple[PerformanceTable, Problem]:
-    item = load_workload(name)
-    item = override(item, "replay.fanout", _FANOUT, "MAP VII-A")
-    item = override(item, "training.actors", _ACTORS, "MAP VII-A")
+    item = as_in_map(name)
     table = PerformanceTable(piece.entry for piece in modelled(item, size, platform))
     return table, problem_of(item, size)
 

@@ -1,6 +1,7 @@
 """MAP Table V on modelled times: the rows that its cells and gains become, and their verdicts."""
 
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -111,12 +112,10 @@ def test_table_5_counts_what_comes_out_and_explains_what_does_not(
     found = verdict("MAP-T5", tmp_path, *(cell(place, mapping) for place, mapping in ours.items()))
     agree = sum(PRINTED[place] == mapping for place, mapping in ours.items())
     assert (found.finding.outcome, found.finding.ours[0].value) == (outcome, agree)
-    said = f"{agree} of 3 mappings are as printed (learner, replay management, storage; G: GPU, C: CPU, F: FPGA). "
+    said = f"On MAP's platform, modelled, {agree} of 3 mappings are as printed (learner, replay management, storage; "
     assert found.finding.explanation.startswith(said)
     assert (" Others: hopper-ddpg, batch size 256: " in found.finding.explanation) == (agree < 3)
     assert ("because" in found.finding.explanation) == (agree < 3)
-    same_devices = ours[("hopper-ddpg", 256)][0] == "G"
-    assert ("the same devices in the same order" in found.finding.explanation) == (agree < 3 and same_devices)
     assert "9.2 us, was fitted to MAP's own 41x (VII-C) at an assumed 285 MHz" in found.finding.explanation
 
 
@@ -128,8 +127,13 @@ def test_gains_of_this_machine_s_mappings_are_no_part_of_table_5(tmp_path: Path)
     assert [number.value for number in found.claim.published] == [11]
 
 
+@cache
+def modelled() -> tuple[Row, ...]:
+    return tuple(table_5.optimal_mappings(lambda *_: None))
+
+
 def test_the_experiment_is_table_5_as_algorithm_3_makes_it() -> None:
-    every = table_5.optimal_mappings(lambda *_: None)
+    every = modelled()
     assert {row.provenance for row in every} == {Provenance.MODELLED}
     rows = [row for row in every if row.quantity == "as_printed"]
     assert len(rows) == 11
@@ -177,8 +181,7 @@ def test_gains_of_table_5_are_judged_by_their_order_and_their_size(
 
 
 def test_the_gains_of_table_5_are_modelled_beside_every_published_one(tmp_path: Path) -> None:
-    rows = table_5.optimal_mappings(lambda *_: None)
-    found = verdict("MAP-T5-gains", tmp_path, *rows)
+    found = verdict("MAP-T5-gains", tmp_path, *modelled())
     assert len(found.claim.published) == len(found.finding.ours) == 12
     assert found.provenance == "modelled"
     gains = {number.quantity: number.value for number in found.finding.ours}
@@ -186,5 +189,5 @@ def test_the_gains_of_table_5_are_modelled_beside_every_published_one(tmp_path: 
     # 285 MHz.
     assert gains["CartPole, batch size 32: F-F-F over G-G-G, worst"] == pytest.approx(318.8, abs=0.1)
     assert found.finding.outcome is Outcome.NO_VERDICT
-    assert "nothing here refutes the table" in found.finding.explanation
+    assert "the model does not refute the table" in found.finding.explanation
     assert "CartPole, batch size 256: F-F-F over F-G-F, second best" in found.finding.explanation
