@@ -35,6 +35,7 @@ def test_steps_are_timed_here_and_in_processes(monkeypatch: pytest.MonkeyPatch, 
         ("this process", True),
         ("1 processes", False),
         ("4 processes", False),
+        ("8 processes", False),
     ]
     assert all(row.status in ("ok", "too_noisy") for row in made)
 
@@ -84,6 +85,16 @@ def test_a_step_is_a_call_or_its_share(longer: float, outcome: Outcome, tmp_path
     assert found.outcome is outcome
     assert [number.value for number in found.ours] == pytest.approx([longer, 4 * longer], rel=1e-3)
     assert "within a factor of 1.25 of 8; in kind: at least 4 times as long" in found.explanation
+
+
+@pytest.mark.parametrize(("eight", "outcome"), [(1.0, Outcome.CONSISTENT), (0.45, Outcome.NOT_REPRODUCED)])
+def test_one_number_of_environments_that_agrees_is_a_reading(
+    eight: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    """A call that steps 8 takes 8 times as long as a step here, or 3.6 times; one that steps 4 takes 2 times."""
+    rows = [*environment_rows(4, 0.5), environment_rows(8, eight)[-1]]
+    found = environment_steps.EnvironmentStepsDiffer().judge(frame_of(tmp_path, *rows))
+    assert (found.outcome, len(found.ours)) == (outcome, 4)
 
 
 @pytest.mark.parametrize("longer", [8.0, 0.5])
