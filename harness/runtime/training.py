@@ -11,12 +11,13 @@ from typing import cast
 
 import numpy.typing as npt
 import torch
+from typing_extensions import TypeIs
 
 from placerl.harness import platforms
 from placerl.harness.loop.clock import LEARNER, RMM
 from placerl.harness.loop.real_time import RealTime
 from placerl.harness.loop.schedule import Fusion
-from placerl.harness.loop.training_loop import Traffic, TrainingLoop, Units
+from placerl.harness.loop.training_loop import Shape, Traffic, TrainingLoop, Units
 from placerl.harness.loop.virtual_time import VirtualTime
 from placerl.harness.mapping.base import Platform
 from placerl.harness.mapping.problem import PRIORITY_BYTES
@@ -31,7 +32,10 @@ from placerl.harness.runtime.learners.processes import LearnerProcesses
 from placerl.harness.runtime.reallocation import Reallocator, parallel_learner
 from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.runtime.units.replay import TimeBeside
-from placerl.primitives.learner.relaxed import RelaxedSteps
+from placerl.primitives.learner import Learner
+from placerl.primitives.learner.fused import FusedSteps
+from placerl.primitives.learner.relaxed import Managed, ManagedSteps
+from placerl.primitives.replay import ConcurrentReplay, Replay
 from placerl.primitives.training.rounds import FusedRounds
 
 WARM_UP_GRADIENT_STEPS = 50
@@ -78,6 +82,15 @@ class _Counts:
     terms_s: dict[str, float]
 
 
+def _is_managed(replay: Replay, learner: Learner, shape: Shape) -> TypeIs[ConcurrentReplay]:
+    """Return whether a thread of C++ can manage a replay in parallel with a learner.
+
+    It takes TD errors in single precision, and inserts as soon as it can.
+    """
+    single = learner.algorithm.dtype == torch.float32
+    return isinstance(replay, ConcurrentReplay) and single and not shape.deferred
+
+
 def links_of_map() -> Platform:
     """Return the platform of the MAP paper, which states the links of the simulated FPGA to the host."""
     return platforms.load("map-tpds23")
@@ -96,9 +109,9 @@ class Training:
     item (the purpose of PRL 3.2.1's collision-free insertion).
 
     With `schedule.replay_beside` the D batches are sampled, and priorities updated, in parallel with the learner. If
-    learner and replay are native, a C++ thread does this without Python (`primitives.learner.relaxed`); otherwise a
-    Python thread calls them; in virtual time, it is a core of its own. Without this option, D saves time only in
-    virtual time, if a device does this work.
+    replay management and storage are one native call, a C++ thread does this without Python, whatever the learner
+    (`primitives.learner.relaxed`); otherwise a Python thread calls them; in virtual time, it is a core of its own.
+    Without this option, D saves time only in virtual time, if a device does this work.
 
     With `schedule.overlap` = n > 0 the actors run in parallel with the rest (PRL 3.2): during n gradient steps they
     collect the environment steps that belong to them, with the weights from before. Their transitions are inserted,
@@ -162,7 +175,7 @@ class Training:
                 parts = replace(parts, learner=self._parallel)
             self._storage, self.replay = parts.storage, parts.replay
             self.learner, self.fusion = parts.learner, resolved.fusion
-            self._steps = parts.steps
+            self._steps: FusedSteps | ManagedSteps | None = parts.steps
             self._time: RealTime = time_of(
                 mapping,
                 self.learner,
@@ -172,7 +185,10 @@ class Training:
                 {LEARNER: shape.batch_size} if schedule.streamed else {},
             )
             if schedule.replay_beside and not isinstance(self._time, VirtualTime) and self._steps is None:
-                self._time = TimeBeside(shape.ahead + _CALLS_A_STEP)
+                if _is_managed(self.replay, self.learner, shape):
+                    self._steps = ManagedSteps(self.replay, self.learner, shape.batch_size, shape.ahead)
+                else:
+                    self._time = TimeBeside(shape.ahead + _CALLS_A_STEP)
             opened.callback(self._time.close)
             self.provenance = self._time.provenance
             self._storage.without_waiting = isinstance(self._time, VirtualTime)
@@ -203,8 +219,8 @@ class Training:
                 self.replay,
                 self.learner,
                 parts.rng,
-                parts.steps,
-                parts.steps if self.fusion is Fusion.ROUND else None,
+                self._steps,
+                self._steps if self.fusion is Fusion.ROUND else None,
                 parts.returns,
             )
             self._loop = TrainingLoop(self._time, units, shape, traffic)
@@ -314,7 +330,7 @@ class Training:
             "infer": self._acting.inference_s,
             "insert": spent_s["insert"],
         }
-        if isinstance(self._steps, RelaxedSteps):
+        if isinstance(self._steps, Managed):
             terms_s |= self._steps.terms_s
         elif isinstance(self._steps, FusedRounds):
             terms_s |= self._steps.spent_s()

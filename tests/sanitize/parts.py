@@ -23,7 +23,7 @@ from placerl.primitives.algorithms.networks import NetworkDescription
 from placerl.primitives.algorithms.ppo import PPO, PpoHyperparameters
 from placerl.primitives.environments import make_native, make_vec
 from placerl.primitives.learner.fused import FusedSteps
-from placerl.primitives.learner.relaxed import RelaxedSteps
+from placerl.primitives.learner.relaxed import ManagedSteps, RelaxedSteps
 from placerl.primitives.replay import ConcurrentReplay, FieldSpec, Storage
 from placerl.primitives.replay.storage import transition_fields
 from placerl.primitives.training.on_policy import OnPolicyIterations, Sources
@@ -157,9 +157,14 @@ def fused_steps() -> None:
 
 def relaxed_steps() -> None:
     """Relaxed gradient steps with a manager of their own, insertions, and their end while the replay is saved."""
-    for ahead in (0, 5):
+    ways: tuple[Callable[..., Any], ...] = (
+        partial(RelaxedSteps, ahead=0),
+        partial(RelaxedSteps, ahead=5),
+        partial(ManagedSteps, batch_size=BATCH, ahead=5),
+    )
+    for way in ways:
         replay, made, rng = parts("dqn")
-        steps = RelaxedSteps(replay, made, ahead)
+        steps = way(replay, made)
         together(
             partial(steps.run, 3, rng),
             partial(steps.insert, rows_of(replay, 20)),
@@ -170,8 +175,8 @@ def relaxed_steps() -> None:
         steps.drain()
         with tempfile.TemporaryDirectory() as folder:
 
-            def end(replay: Any = replay, made: Any = made, ahead: int = ahead) -> None:
-                short = RelaxedSteps(replay, made, ahead)
+            def end(replay: Any = replay, made: Any = made, way: Callable[..., Any] = way) -> None:
+                short = way(replay, made)
                 short.run(2, np.random.default_rng(3))
                 short.insert(rows_of(replay, 20))
                 del short

@@ -52,10 +52,27 @@ class Presampled {
             throw std::domain_error(slot.batch.wrong);
         return &slot.batch;
     }
+    // The places of batches: what is at a place stays there. And that of the batch that was taken last.
+    std::size_t places() const { return slots_.size(); }
+    Batch &at(std::size_t place) { return slots_[place].batch; }
+    std::size_t last() const { return (head_ + slots_.size() - 1) % slots_.size(); }
     // The batch that was taken last now has its TD errors.
     void give_back() {
-        Slot &slot = slots_[(head_ + slots_.size() - 1) % slots_.size()];
+        Slot &slot = slots_[last()];
         slot.call = manager_.update(slot.batch);
+    }
+    // Copies `count` rows of each column and posts their insertion; waits if two insertions are on their way.
+    void insert(const std::vector<const char *> &columns, const std::vector<std::size_t> &row_bytes,
+                int64_t count, std::vector<double> priorities) {
+        Pending &pending = pending_[next_pending_];
+        next_pending_ = (next_pending_ + 1) % pending_.size();
+        manager_.wait_for(pending.call);
+        pending.insertion.columns.resize(columns.size());
+        for (std::size_t c = 0; c < columns.size(); ++c)
+            pending.insertion.columns[c].assign(columns[c], columns[c] + std::size_t(count) * row_bytes[c]);
+        pending.insertion.priorities = std::move(priorities);
+        pending.insertion.count = count;
+        pending.call = manager_.insert(pending.insertion);
     }
     // Waits until every call is done, and drops the batches that wait. Throws the first error of a call,
     // once.
@@ -82,11 +99,17 @@ class Presampled {
         Batch batch;
         uint64_t call; // the last call about it
     };
+    struct Pending {
+        Insertion insertion;
+        uint64_t call = 0;
+    };
 
     const std::size_t ahead_;
     // A ring: `waiting_` slots from `head_` on hold sampled batches, or ones that are asked for.
     std::vector<Slot> slots_;
     std::size_t head_ = 0, waiting_ = 0;
+    std::vector<Pending> pending_{2};
+    std::size_t next_pending_ = 0;
     double wait_s_ = 0;
     ReplayManager manager_; // last: its thread ends before what it uses
 };

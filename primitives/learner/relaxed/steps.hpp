@@ -30,8 +30,7 @@ class Steps {
     // Gradient steps taken, and seconds of the learner's own work and of its waiting, so far.
     int64_t taken() const { return taken_; }
     double learn_s() const { return learn_s_; }
-    double wait_s() const { return batches_.wait_s(); }
-    ReplayManager &manager() { return batches_.manager(); }
+    Presampled &batches() { return batches_; }
     const std::vector<learner::Transfer> &outputs(int program) const {
         return executor_.program(program).outputs;
     }
@@ -55,29 +54,10 @@ class Steps {
             learn(run, s, *batch);
             batches_.give_back();
         }
-        manager().wake(); // the caller does other work now
-    }
-
-    // Copies `count` rows of each column and posts their insertion; waits if two insertions are on their way.
-    void insert(const std::vector<const char *> &columns, const std::vector<std::size_t> &row_bytes,
-                int64_t count, std::vector<double> priorities) {
-        Pending &pending = pending_[next_pending_];
-        next_pending_ = (next_pending_ + 1) % pending_.size();
-        manager().wait_for(pending.call);
-        pending.insertion.columns.resize(columns.size());
-        for (std::size_t c = 0; c < columns.size(); ++c)
-            pending.insertion.columns[c].assign(columns[c], columns[c] + std::size_t(count) * row_bytes[c]);
-        pending.insertion.priorities = std::move(priorities);
-        pending.insertion.count = count;
-        pending.call = manager().insert(pending.insertion);
+        batches_.manager().wake(); // the caller does other work now
     }
 
   private:
-    struct Pending {
-        Insertion insertion;
-        uint64_t call = 0;
-    };
-
     static std::vector<TakenColumn> taken_columns(const replay::ConcurrentReplay &replay,
                                                   learner::Executor &executor,
                                                   const std::vector<Source> &sources) {
@@ -123,8 +103,6 @@ class Steps {
     learner::Executor &executor_;
     const std::vector<Source> sources_;
     const std::vector<std::size_t> td_outputs_;
-    std::vector<Pending> pending_{2};
-    std::size_t next_pending_ = 0;
     int64_t taken_ = 0;
     double learn_s_ = 0;
     Presampled batches_; // last: its thread ends before what it uses

@@ -229,7 +229,8 @@ def test_the_seed_is_0_unless_it_is_given():
         ({"fusion": Fusion.STEP}, InlineActors, RealTime),
         ({"overlap": 1}, ThreadActors, RealTime),
         ({"presampled_batches": 1, "replay_beside": True}, InlineActors, RealTime),  # a thread of C++
-        ({"presampled_batches": 1, "replay_beside": True, "fusion": Fusion.REPLAY}, InlineActors, TimeBeside),
+        ({"presampled_batches": 1, "replay_beside": True, "fusion": Fusion.REPLAY}, InlineActors, RealTime),
+        ({"presampled_batches": 1, "replay_beside": True, "fusion": Fusion.NONE}, InlineActors, TimeBeside),
     ],
 )
 def test_what_works_beside_the_learner_is_what_was_asked_for(options, actors, clock):
@@ -318,7 +319,7 @@ def test_a_training_that_cannot_be_created_ends_what_it_has_started(monkeypatch,
         reallocate=True,
         presampled_batches=1,
         replay_beside=True,
-        fusion=Fusion.REPLAY,
+        fusion=Fusion.NONE,
     )
     with pytest.raises(Ended):
         replay_training(item, MAPPING, schedule=schedule)
@@ -329,7 +330,7 @@ def test_what_is_left_is_closed_though_an_actor_cannot_be(monkeypatch):
     training = replay_training(
         short("cartpole-dqn"),
         NATIVE,
-        schedule=Schedule(presampled_batches=1, replay_beside=True, fusion=Fusion.REPLAY),
+        schedule=Schedule(presampled_batches=1, replay_beside=True, fusion=Fusion.NONE),
     )
     actor = training._acting._actor
     close = actor.close

@@ -18,7 +18,7 @@ from tests.harness.runtime.trainings import replay_training
 from tests.limits import LIMIT_S
 from tests.marks import needs_opencl
 
-NATIVE, FLAT = Mapping.parse("native-native-cpu"), Mapping.parse("torch-flat-cpu")
+NATIVE, TORCH, FLAT = map(Mapping.parse, ("native-native-cpu", "torch-native-cpu", "torch-flat-cpu"))
 small = partial(short, capacity=100)  # some rows of waiting batches are overwritten
 
 
@@ -38,6 +38,9 @@ def trained(beside, ahead, mapping, **arguments):
         (NATIVE, 7, {}),
         (NATIVE, 3, {"overlap": 8}),
         (NATIVE, 0, {"fusion": Fusion.REPLAY}),
+        (TORCH, 7, {}),
+        (TORCH, 3, {"overlap": 8}),
+        (TORCH, 2, {"learners": 2}),
         (NATIVE, 2, {"fusion": Fusion.NONE}),
         (FLAT, 2, {}),
         pytest.param(Mapping.parse("opencl-native-opencl"), 0, {}, marks=needs_opencl),
@@ -64,7 +67,7 @@ def test_the_next_batch_is_drawn_while_the_learner_works():
     training = replay_training(
         small("cartpole-ddpg"),
         NATIVE,
-        schedule=Schedule(presampled_batches=1, replay_beside=True, fusion=Fusion.REPLAY),
+        schedule=Schedule(presampled_batches=1, replay_beside=True, fusion=Fusion.NONE),
     )
     training.warm_up()
     sample, step = training.replay.sample, training.learner.step
@@ -93,7 +96,7 @@ def test_its_errors_are_named_and_the_queues_drain():
     training = replay_training(
         small("cartpole-dqn"),
         NATIVE,
-        schedule=Schedule(presampled_batches=2, replay_beside=True, fusion=Fusion.REPLAY),
+        schedule=Schedule(presampled_batches=2, replay_beside=True, fusion=Fusion.NONE),
     )
     training.warm_up()
 

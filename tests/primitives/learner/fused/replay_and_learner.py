@@ -16,7 +16,7 @@ SHAPES = {
 PRECISIONS = {"float32": {}, "fixed16": {}, "dynamic": {"delay": 7}}
 
 
-def parts(name, seed=0, precision="float32", **replay_options):
+def parts(name, seed=0, precision="float32", backend="native", **replay_options):
     """A replay of `ITEMS` items, a learner of one of `SHAPES`, and a generator."""
     observations, actions = SHAPES[name]
     hyperparameters = {"target_interval": 3, "double": True} if name == "dqn" else {}
@@ -33,7 +33,7 @@ def parts(name, seed=0, precision="float32", **replay_options):
     replay = ConcurrentReplay(Storage(CAPACITY, fields), **options)
     replay.insert(items(fields, algorithm.discrete, actions))
     trainee = learner.create(
-        algorithm, backend="native", batch_size=BATCH, seed=seed, precision=precision, **PRECISIONS[precision]
+        algorithm, backend=backend, batch_size=BATCH, seed=seed, precision=precision, **PRECISIONS[precision]
     )
     return replay, trainee, np.random.default_rng(5)
 
