@@ -35,7 +35,8 @@ from placerl.primitives.algorithms import base, networks
 from placerl.primitives.algorithms.networks import Array, Network, Parameters
 from placerl.primitives.algorithms.updates import AdamState, copy, initial_adam
 
-_BONUS = 1e30
+BONUS = 1e30
+"""Larger than any value: what `DQN.draw_exploration` adds to the value of a random action."""
 
 
 @dataclass(frozen=True)
@@ -205,10 +206,10 @@ class DQN(base.Algorithm):
         bonus = np.zeros((number, self.action_size), base.NUMPY_DTYPES[self.dtype])
         if number == 1:  # avoids the cost of array calls
             if rng.random() < epsilon:
-                bonus[0, rng.integers(self.action_size)] = _BONUS
+                bonus[0, rng.integers(self.action_size)] = BONUS
             return {"bonus": bonus}
         random = np.flatnonzero(rng.random(number) < epsilon)
-        bonus[random, rng.integers(self.action_size, size=number)[random]] = _BONUS
+        bonus[random, rng.integers(self.action_size, size=number)[random]] = BONUS
         return {"bonus": bonus}
 
     def explored(

@@ -109,6 +109,7 @@ class DeviceEnvironments(OwnProcess):
             environments alone.
         stream: the stream of all work.
         observations: where in a buffer the observations to act on are, (N, width) float32.
+        at_once: most vector steps that are counted at once.
         episode_steps: time limit, 0 for none; None for Gymnasium's.
 
     Attributes:
@@ -129,6 +130,7 @@ class DeviceEnvironments(OwnProcess):
         stream: Stream,
         observations: Part,
         *,
+        at_once: int = 1,
         episode_steps: int | None = None,
     ) -> None:
         super().__init__()
@@ -150,7 +152,7 @@ class DeviceEnvironments(OwnProcess):
         self._states, self._lengths, self._returns = (stream.zeros(size) for size in sizes_bytes)
         self._randoms = stream.uploaded(_generators(seeds))
         self.counters, self.indices = stream.zeros(8), stream.zeros(8 * self.count)
-        self._ended_steps = max(1, _ENDED_RETURNS // self.count)
+        self._ended_steps = max(at_once, _ENDED_RETURNS // self.count)
         self._ended = stream.zeros(8 * self._ended_steps * self.count)
         self._observations = observations
         self.vector_steps = self._read = 0

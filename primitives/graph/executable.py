@@ -41,12 +41,17 @@ class Executable(ABC):
         """
         if not graphs:
             raise ValueError("graphs: found none; allowed: at least one")
-        self.graphs = dict(graphs)
-        states = [tuple(buffer for _, buffer in graph.of_kind("state")) for graph in graphs.values()]
-        for variant, state in zip(graphs, states, strict=True):
-            if state != states[0]:
-                raise ValueError(f"graphs: the state of variant {variant!r} differs from the first one's")
-        self.state_buffers: dict[str, Buffer] = {buffer.name: buffer for buffer in states[0]}
+        first = next(iter(graphs.values()))
+        self.state_buffers: dict[str, Buffer] = {buffer.name: buffer for _, buffer in first.of_kind("state")}
+        self.graphs: dict[str, Graph] = {}
+        for variant, graph in graphs.items():
+            self._add_graph(variant, graph)
+
+    def _add_graph(self, variant: str, graph: Graph) -> None:
+        """Add a graph to `graphs`, of the same state."""
+        if [buffer for _, buffer in graph.of_kind("state")] != [*self.state_buffers.values()]:
+            raise ValueError(f"graphs: the state of variant {variant!r} differs from the first one's")
+        self.graphs[variant] = graph
 
     @abstractmethod
     def state(self) -> dict[str, Array]:

@@ -46,31 +46,57 @@ class DeviceExecutable(OwnProcess, Executable):
         """
         OwnProcess.__init__(self)
         Executable.__init__(self, graphs)
-        self.device = device
-        dtypes = tuple(dtype for dtype in source.TYPES if device.has_double or dtype != "float64")
+        self.device, self.stream = device, device.stream()
+        self._graphs: dict[str, Graph] = {}
+        self._offsets: dict[str, list[int]] = {}
+        self._launches: dict[str, list[_Launch]] = {}
+        self._steps: dict[str, Recorded] = {}
+        self._state_offsets: dict[str, int] = {}
+        self._arena_bytes = ALIGNMENT_BYTES  # of `source.OVERFLOWED`
+        self.arena = self.stream.zeros(self._arena_bytes)
+        self._install(graphs)
+
+    def add(self, variant: str, graph: Graph) -> None:
+        """Add a graph on the same state, such as one that computes actions.
+
+        The arena becomes a larger buffer, of which whoever recorded a use of the old one knows nothing.
+
+        Raises:
+            UnsupportedOperationError: the device lacks an operation or a dtype.
+            ValueError: the name is taken, or the graph has another state.
+        """
+        self._check_process()
+        if variant in self.graphs:
+            raise ValueError(
+                f"variant: found {variant!r}; allowed: names other than {', '.join(self.graphs)}"
+            )
+        self._add_graph(variant, graph)
+        self._install({variant: graph})
+
+    def _install(self, graphs: Mapping[str, Graph]) -> None:
+        """Place the graphs' buffers, build their kernels, and record all graphs on an arena with room for them."""
+        dtypes = tuple(dtype for dtype in source.TYPES if self.device.has_double or dtype != "float64")
         for graph in graphs.values():
             require_supported(
-                graph, device.kind, kinds=source.KINDS, operations=source.OPERATIONS, dtypes=dtypes
+                graph, self.device.kind, kinds=source.KINDS, operations=source.OPERATIONS, dtypes=dtypes
             )
-        self._graphs = {variant: with_dense_outputs(graph) for variant, graph in graphs.items()}
-        self._place()
-        self.stream = device.stream()
+        dense = {variant: with_dense_outputs(graph) for variant, graph in graphs.items()}
+        old, old_bytes = self.arena, self._arena_bytes
+        self._place(dense)
         self.arena = self.stream.zeros(self._arena_bytes)
-        for variant, graph in self._graphs.items():
+        self.stream.copy(self.arena, old, old_bytes)
+        self._graphs |= dense
+        for variant, graph in dense.items():
             for i, buffer in graph.of_kind("constant"):
                 self._upload(self._offsets[variant][i], np.array(buffer.values, buffer.dtype))
-        self._launches = self._compiled()
-        self._steps: dict[str, Recorded] = {}
+        self._launches |= self._compiled(dense)
         for variant in self._graphs:
             with self.stream.recorded() as self._steps[variant]:
                 self.launch(variant)
 
-    def _place(self) -> None:
-        """Return the offsets of each variant's buffers; all variants have the state at the same place."""
-        self._offsets: dict[str, list[int]] = {}
-        self._arena_bytes = ALIGNMENT_BYTES  # of `source.OVERFLOWED`
-        self._state_offsets: dict[str, int] = {}
-        for variant, graph in self._graphs.items():
+    def _place(self, graphs: Mapping[str, Graph]) -> None:
+        """Place the buffers of graphs after those of the others; all have the state at the same place."""
+        for variant, graph in graphs.items():
             placed = plan(graph)
             offsets = [self._arena_bytes + offset for offset in placed.offsets_bytes]
             for i, buffer in graph.of_kind("state"):
@@ -78,18 +104,18 @@ class DeviceExecutable(OwnProcess, Executable):
             self._offsets[variant] = offsets
             self._arena_bytes += placed.arena_bytes
 
-    def _compiled(self) -> dict[str, list[_Launch]]:
+    def _compiled(self, graphs: Mapping[str, Graph]) -> dict[str, list[_Launch]]:
         """Return each variant's launches in order; equal kernels are built once."""
         launches = {
             variant: [launch for node in graph.nodes for launch in source.launches(node, graph.buffers)]
-            for variant, graph in self._graphs.items()
+            for variant, graph in graphs.items()
         }
         names, text = source.named(launch for listed in launches.values() for launch in listed)
         # As the native executor has it: `native/subnormals.hpp` says why.
         kernels = self.device.kernels(text, flush_subnormals=True)
         compiled = {}
         for variant, listed in launches.items():
-            buffers, offsets = self._graphs[variant].buffers, self._offsets[variant]
+            buffers, offsets = graphs[variant].buffers, self._offsets[variant]
             compiled[variant] = [
                 _Launch(
                     kernels[names[launch.source("kernel")]],

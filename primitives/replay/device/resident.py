@@ -170,6 +170,16 @@ class ResidentReplay(OwnProcess):
         self.stream.launch(self._kernels["prioritise"], Groups(1, (256, 1)), *source, *powers, *written)
         self.tree.launch_checked_update(self.stream, self.indices, self._priorities, self.batch_size)
 
+    def launch_insert(self, indices: Buffer, priorities: Buffer, count: int) -> None:
+        """Start to give rows that were written on the device the priority of new items, the largest so far.
+
+        Args:
+            indices: (count,) int64, the rows.
+            priorities: room for (count,) of the tree's dtype.
+        """
+        self.stream.launch(self._kernels["prioritise_new"], count, self.largest, priorities, np.int64(count))
+        self.tree.launch_update(self.stream, indices, priorities, count)
+
     def insert(self, batch: Mapping[str, ArrayLike], td_errors: ArrayLike | None = None) -> NDArray[np.int64]:
         """Insert items from the host after all work so far, replacing the oldest ones when the storage is full.
 

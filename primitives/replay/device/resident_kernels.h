@@ -85,3 +85,9 @@ KERNEL(advance)(GLOBAL LONG *step, GLOBAL double *beta, double first, double las
     const double fraction = (double)*step / (double)steps;
     *beta = first + (fraction < 1.0 ? fraction : 1.0) * (last - first);
 }
+
+// The priority of new items: the largest so far.
+KERNEL(prioritise_new)(GLOBAL const double *largest, GLOBAL REAL *priorities, LONG count) {
+    if (WORK_ITEM < count)
+        priorities[WORK_ITEM] = (REAL)*largest;
+}

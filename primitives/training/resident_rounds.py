@@ -1,0 +1,209 @@
+"""Rounds of off-policy training that never leave a device: environments, policy, replay and gradient steps.
+
+A round is that of the other loops: N environments take V steps, each with one inference on the learner's weights, their
+transitions are inserted, and G gradient steps follow. Several rounds are one recorded graph, which the host starts
+without waiting for the one before. Random numbers are functions of counters.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from placerl.primitives import checks
+from placerl.primitives.algorithms.dqn import BONUS
+from placerl.primitives.device import Graph, philox
+from placerl.primitives.environments.device_environments import DeviceEnvironments
+from placerl.primitives.learner import Learner
+from placerl.primitives.learner.acting import exploring_graph
+from placerl.primitives.learner.device.resident_steps import STEPS_A_GRAPH, ResidentSteps, check
+from placerl.primitives.one_caller import one_at_a_time
+from placerl.primitives.replay.device.resident import ResidentReplay
+from placerl.primitives.training.exploration import exploration_of
+
+_EXPLORING, _FILLING = np.uint32(2**31), np.uint32(2**31 + 1)
+"""What tells the random numbers of actions apart from those of gradient steps."""
+
+
+def kernel_source() -> str:
+    """Return the source of the kernels, in the language that all devices share."""
+    return philox.kernel_source() + files(__package__).joinpath("resident_kernels.h").read_text()
+
+
+@dataclass(frozen=True)
+class ResidentActing:
+    """What acts in the rounds.
+
+    Attributes:
+        id: Gymnasium's id of the environments (`device_environments.ids`).
+        seeds: seed of each environment, (N,).
+        vector_steps: V, steps of all environments in a round, at least 1.
+        gradient_steps: G, gradient steps in a round, at least 1.
+
+    Raises:
+        ValueError: a value is out of range.
+    """
+
+    id: str
+    seeds: Sequence[int]
+    vector_steps: int = 1
+    gradient_steps: int = 1
+
+    def __post_init__(self) -> None:
+        checks.whole("vector_steps", self.vector_steps, 1)
+        checks.whole("gradient_steps", self.gradient_steps, 1)
+
+
+class ResidentRounds(ResidentSteps):
+    """Runs whole rounds on a learner's device, which the host only starts.
+
+    Gradient steps can also be taken alone, with `run`. New items get the largest priority so far.
+
+    Args:
+        replay: empty, with the columns of the environments' transitions; its stream is that of the learner's
+            executable. Nothing else inserts into it.
+        learner: a learner with kernels on a device, to which no `ResidentSteps` belongs yet.
+        acting: the environments, and the steps of a round.
+        steps_a_graph: about how many gradient steps one graph has.
+
+    Raises:
+        TypeError: the learner's steps cannot stay on its device.
+        ValueError: a device cannot explore for the algorithm, or environments and replay do not fit it.
+        UnsupportedOperationError: the device lacks an operation of the policy.
+    """
+
+    def __init__(
+        self,
+        replay: ResidentReplay,
+        learner: Learner,
+        acting: ResidentActing,
+        *,
+        steps_a_graph: int = STEPS_A_GRAPH,
+    ) -> None:
+        executable, algorithm = check(learner), learner.algorithm
+        self._exploration = exploration_of(algorithm)
+        count = len(acting.seeds)
+        self._explore = f"explore {count}"
+        executable.add(self._explore, exploring_graph(algorithm, count))
+        super().__init__(replay, learner, steps_a_graph=steps_a_graph)
+        self._acting, self._episodes = acting, list[tuple[int, float]]()
+        self._rounds_at_once = max(1, steps_a_graph // acting.gradient_steps)
+        inputs = executable.inputs(self._explore)
+        self._seen, (self._drawn,) = (
+            inputs["batch/observation"],
+            [part for name, part in inputs.items() if name.startswith("draws/")],
+        )
+        (self._actions,) = executable.outputs(self._explore).values()
+        self._environments = DeviceEnvironments(
+            acting.id,
+            acting.seeds,
+            replay.storage,
+            replay.stream,
+            self._seen,
+            at_once=self._rounds_at_once * acting.vector_steps,
+        )
+        native = self._environments.native
+        found = native.observation_width, native.action_count or native.action_width
+        if found != (algorithm.observation_shape[0], algorithm.action_size):
+            raise ValueError(
+                f"environments: found {acting.id} of {found[0]} observations and {found[1]} actions; "
+                f"allowed: {algorithm.observation_shape[0]} and {algorithm.action_size}"
+            )
+        self._priorities = replay.stream.zeros(count * replay.tree.dtype.itemsize)
+        self._action_kernels = executable.device.kernels(kernel_source())
+        self._rounds: dict[tuple[str, ...], Graph] = {}
+        with replay.stream.recorded() as self._filling:
+            self._launch_vector_step(explores=False)
+
+    def _launch_vector_step(self, *, explores: bool) -> None:
+        """Start an action, a step and an insertion for every environment."""
+        replay, stream, kernels = self._replay, self._stream, self._action_kernels
+        environments, count = self._environments, np.int64(self._environments.count)
+        actions = np.int64(self._learner.algorithm.action_size)
+        drawn, chosen = (np.int64(part.offset_bytes) for part in (self._drawn, self._actions))
+        discrete, arena = self._learner.algorithm.discrete, self._executable.arena
+        of = environments.counters, *replay.key
+        written: tuple[Any, ...]
+        if not explores and discrete:
+            name, written = "draw_choices", (_FILLING, arena, chosen, actions, count)
+        elif not explores:
+            name, written = "draw_numbers", (_FILLING, arena, chosen, count)
+        elif self._exploration.epsilon_greedy:
+            _, first, last, steps = self._exploration
+            annealed = np.float64(first), np.float64(last), np.int64(steps), np.float32(BONUS)
+            name, written = "draw_bonus", (_EXPLORING, arena, drawn, actions, *annealed, count)
+        else:
+            kernels = self._kernels
+            name, written = "draw_normal", (_EXPLORING, arena, drawn, count * actions)
+        stream.launch(kernels[name], int(written[-1]), *of, *written)
+        if explores:
+            self._executable.launch(self._explore)
+        environments.launch_step(self._actions)
+        replay.launch_insert(environments.indices, self._priorities, environments.count)
+
+    @one_at_a_time
+    def fill(self, vector_steps: int) -> None:
+        """Start vector steps with uniformly random actions, whose transitions are inserted.
+
+        Raises:
+            ValueError: `vector_steps` is below 1.
+        """
+        checks.whole("vector_steps", vector_steps, 1)
+        for _ in range(vector_steps):
+            self._count(1)
+            self._filling.replay()
+
+    @one_at_a_time
+    def run_rounds(self, rounds: int) -> None:
+        """Start rounds: vector steps with exploring actions, the insertion of their transitions, and gradient steps.
+
+        Raises:
+            ValueError: `rounds` is below 1.
+            RuntimeError: another process created this object, or a call of another thread is in progress.
+        """
+        checks.whole("rounds", rounds, 1)
+        acting, learner = self._acting, self._learner
+        while rounds > 0:
+            at_once = min(rounds, self._rounds_at_once)
+            first = learner.gradient_steps
+            steps = range(first, first + at_once * acting.gradient_steps)
+            variants = tuple(learner.algorithm.variant(step) for step in steps)
+            if variants not in self._rounds:
+                with self._stream.recorded() as self._rounds[variants]:
+                    for begin in range(0, len(variants), acting.gradient_steps):
+                        for _ in range(acting.vector_steps):
+                            self._launch_vector_step(explores=True)
+                        self.launch(variants[begin : begin + acting.gradient_steps])
+            self._count(at_once * acting.vector_steps)
+            self._rounds[variants].replay()
+            learner.gradient_steps += len(variants)
+            rounds -= at_once
+
+    def _count(self, vector_steps: int) -> None:
+        """Count vector steps that are about to start, after reading the returns that they would overwrite."""
+        if self._environments.room() < vector_steps:
+            self._episodes += self._environments.take_returns()
+        self._environments.count_started(vector_steps)
+
+    def insert(self, batch: object, td_errors: npt.ArrayLike | None = None) -> npt.NDArray[np.int64]:
+        """Refuse items of the host: rows are counted by the environments' steps.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError("insert: found items of the host; allowed: those of the environments on the device")
+
+    @property
+    def environment_steps(self) -> int:
+        """The number of environment steps started so far, over all environments."""
+        return self._environments.vector_steps * self._environments.count
+
+    @one_at_a_time
+    def take_episodes(self) -> list[tuple[int, float]]:
+        """Return (environment step, return) of each episode that ended since the last call; waits for the device."""
+        episodes = self._episodes + self._environments.take_returns()
+        self._episodes = []
+        return episodes
