@@ -1,4 +1,5 @@
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +11,7 @@ from placerl.primitives.fpga.host.axi import axi_stream
 from placerl.primitives.fpga.host.link import StreamLink
 from tests.primitives.fpga.host.golden import delivery_cycle
 from tests.primitives.fpga.interpreter import interpreted
+from tests.primitives.fpga.proof import Proof, mutated, needs_proofs
 
 RATES = st.integers(1, 5).flatmap(lambda n: st.integers(n, 7).map(lambda d: Fraction(n, d)))
 
@@ -46,3 +48,29 @@ def test_no_word_is_lost_at_random_stalls(
 def test_wrong_parameters_are_refused(latency: int, rate: int) -> None:
     with pytest.raises(ValueError, match="allowed"):
         StreamLink(8, latency_cycles=latency, words_per_cycle=rate)
+
+
+@pytest.mark.slow
+@needs_proofs
+@pytest.mark.parametrize(
+    "bug",
+    [
+        None,
+        ("line.write_enable.eq(running)", "line.write_enable.eq(1)"),
+        ("line.read_enable.eq(running)", "line.read_enable.eq(1)"),
+        ("Cat(taken, payload)", "Cat(self.inputs.valid, payload)"),
+        ("place == depth - 1", "place == depth - 2"),
+    ],
+)
+def test_proof_that_every_word_is_delivered_once_and_in_order(bug: Any) -> None:
+    """For all words and all pauses: also after its latency in cycles in which the receiver is ready."""
+    latency = 4
+    link = mutated(StreamLink, *bug) if bug else StreamLink
+    proof = Proof(link(2, latency_cycles=latency, words_per_cycle=Fraction(2, 3)))
+    inputs, outputs = proof.block.inputs, proof.block.outputs
+    proof.drive(inputs.valid, inputs.payload, outputs.ready)
+    taken, given = inputs.valid & inputs.ready, outputs.valid & outputs.ready
+    waits = proof.in_order(taken, inputs.payload, given, outputs.payload, most=latency)
+    proof.within(latency, waits, outputs.ready)
+    proof.stays(outputs)
+    assert proof.holds(cycles=14) is (bug is None)

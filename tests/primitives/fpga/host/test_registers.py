@@ -8,9 +8,14 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
+from amaranth.hdl import Cat, Const, Mux, Signal
+
 from placerl.primitives.fpga.host import COMMON, Field, HostAccess, Register, RegisterFile, RegisterMap
+from placerl.primitives.fpga.host.register_map import AxiResponse
+from placerl.primitives.fpga.replay_pipeline.stages import delayed
 from tests.primitives.fpga import restarted
 from tests.primitives.fpga.host.golden import GoldenRegisters
+from tests.primitives.fpga.proof import Proof, mutated, needs_proofs
 
 REGISTERS = RegisterMap(
     "unit",
@@ -122,3 +127,60 @@ def test_a_read_sees_a_write_that_is_over_and_none_that_has_not_begun(
         over = (run.output_cycles["bus__b"] < asked).sum()
         begun = ((run.input_cycles["bus__aw"] < answered) & (run.input_cycles["bus__w"] < answered)).sum()
         assert 5 + over <= value <= 5 + begun
+
+
+SMALL = RegisterMap("unit", "A unit.", (Register("size", 0, "rw", 12, 5), Register("cycles", 8, "ro", 3)))
+
+
+@pytest.mark.slow
+@needs_proofs
+@pytest.mark.parametrize(
+    "bug",
+    [
+        None,
+        ("has_address & has_data & (~b.valid | b.ready)", "has_address & has_data"),  # a response is lost
+        ("w.ready.eq(~has_data)", "w.ready.eq(1)"),  # data are lost
+        ("has_data.eq(0),", ""),  # and used twice
+        ("ar.ready.eq(~r.valid)", "ar.ready.eq(1)"),
+        ("value & ~mask | selected", "selected"),
+        ("m.d.sync += r.valid.eq(0)", "pass"),  # an answer is given again
+    ],
+)
+def test_proof_that_every_access_is_answered_once(bug: Any) -> None:
+    """For all accesses and stalls: in order and with the right word, a write after its address and its data."""
+    proof = Proof((mutated(RegisterFile, *bug) if bug else RegisterFile)(SMALL))
+    block, m = proof.block, proof.m
+    aw, w, b, ar, r = (getattr(block.bus, name) for name in ("aw", "w", "b", "ar", "r"))
+    proof.drive(
+        aw.valid, aw.payload, w.valid, w.payload, b.ready, ar.valid, ar.payload, r.ready, block.cycles
+    )
+    wrote, gave, answered, read, told = (channel.valid & channel.ready for channel in (aw, w, b, ar, r))
+    word = ar.payload.address >> 2
+    data = Mux(word == 0, block.size, Mux(word == 2, block.cycles, 0))
+    failure = Mux((word == 0) | (word == 2), AxiResponse.OKAY, AxiResponse.SLVERR)
+    waits = proof.in_order(
+        read, Cat(data[:12], failure), told, Cat(r.payload.data[:12], r.payload.response), most=1
+    )
+    proof.within(1, waits, r.ready)
+    word = aw.payload.address >> 2
+    failure = Mux(word == 0, AxiResponse.OKAY, AxiResponse.SLVERR)  # the other one is only read
+    has_address = proof.in_order(wrote, failure, answered, b.payload.response, most=2)
+    has_data = proof.in_order(gave, Const(0, 1), answered, Const(0, 1), most=2)
+    proof.within(3, has_address & has_data, b.ready)
+    proof.stays(b)
+    proof.stays(r)
+
+    # The register changes with a response alone, and then only the bytes that were written.
+    address, payload, before = Signal.like(word), Signal.like(w.payload), Signal.like(block.size)
+    responds = ~delayed(m, b.valid & ~b.ready, 1, Const(1)) & b.valid
+    m.d.sync += before.eq(block.size)
+    with m.If(wrote):
+        m.d.sync += address.eq(word)
+    with m.If(gave):
+        m.d.sync += payload.eq(w.payload)
+    low, high = (payload.strobe[byte].replicate(width) for byte, width in enumerate((8, 4)))
+    mask = Mux(delayed(m, address, 1, Const(1)) == 0, Cat(low, high), 0)
+    merged = before & ~mask | payload.data[:12] & mask
+    started = delayed(m, Const(1), 1, Const(1))
+    proof.asserts(~started | (block.size == Mux(responds, merged, before)))
+    assert proof.holds(cycles=10) is (bug is None)

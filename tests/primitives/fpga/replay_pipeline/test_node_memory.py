@@ -1,14 +1,20 @@
 """The memory of a pipeline: each access sees all writes before it, however close, and whatever the pauses."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
+from amaranth.hdl import Assume, Signal
+
 from placerl.primitives.fpga.replay_pipeline.node_memory import READ_CYCLES, NodeMemory
+from placerl.primitives.fpga.replay_pipeline.stages import delayed
 from tests.primitives.fpga import restarted
 from tests.primitives.fpga.interpreter import interpreted
+from tests.primitives.fpga.proof import Proof, mutated, needs_proofs
 from tests.primitives.fpga.resettable import Resettable, reset
 
 ACCESSES = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 255)), max_size=25)
@@ -57,3 +63,34 @@ def test_every_word_is_cleared(depth: int) -> None:
         model.write("address", address)
         model.step(2)
         assert model.read("word") == 0
+
+
+@pytest.mark.slow
+@needs_proofs
+@pytest.mark.parametrize(
+    "bug",
+    [
+        None,
+        ("changed.eq(self.write & (here == arriving))", "changed.eq(0)"),
+        ("written & (written_address == arriving)", "0"),
+        ("(written_address == arriving)", "1"),
+        ("self.advance & self.write", "self.write"),
+    ],
+)
+def test_proof_that_a_word_is_what_was_last_written(bug: Any) -> None:
+    """For all addresses, words and pauses: the word of any one address, however close its accesses follow."""
+    proof = Proof((mutated(NodeMemory, *bug) if bug else NodeMemory)(width=1, depth=4))
+    memory, m = proof.block, proof.m
+    proof.drive(memory.advance, memory.address, memory.write, memory.write_data)
+    address, last = proof.free(memory.address.shape()), Signal(1)
+    followed, started = Signal.like(address), Signal()
+    with m.If(~started):
+        m.d.sync += [followed.eq(address), started.eq(1)]
+    asked = delayed(m, started & (memory.address == followed), READ_CYCLES, memory.advance)
+    proof.asserts(~asked | (memory.word == last))
+    with m.If(asked & memory.advance & memory.write):
+        m.d.sync += last.eq(memory.write_data)
+    # Nothing is written before the first address has arrived.
+    arrived = delayed(m, started, READ_CYCLES, memory.advance)
+    m.d.comb += Assume(arrived | ~memory.write)
+    assert proof.holds(cycles=14) is (bug is None)

@@ -1,5 +1,7 @@
 """The register of a stream: every item once and in order, an item per cycle, and `ready` from a register."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga.replay_pipeline.stream_register import StreamRegister
 from tests.primitives.fpga import restarted
+from tests.primitives.fpga.proof import Proof, mutated, needs_proofs
 
 
 @settings(max_examples=20)
@@ -35,3 +38,26 @@ def test_ready_follows_the_receiver_a_cycle_later() -> None:
     assert run.outputs["out"].tolist() == [0, 1, 2, 3]
     # Two items fit. The receiver takes the first in cycle 6, and the third enters in the next.
     assert run.input_cycles["items"].tolist()[:3] == [0, 1, 7]
+
+
+@pytest.mark.slow
+@needs_proofs
+@pytest.mark.parametrize(
+    "bug",
+    [
+        None,
+        ("spare_valid.eq(0),", ""),  # gives an item again and again
+        ("[spare.eq(arrived), spare_valid.eq(1)]", "[spare.eq(arrived)]"),  # loses one
+        ("Mux(spare_valid, spare, arrived)", "arrived"),
+        ("self.out.ready | ~self.out.valid", "~self.out.valid"),
+    ],
+)
+def test_proof_that_every_item_passes_once_and_in_order(bug: Any) -> None:
+    """For all items and all pauses of both sides; and an item passes within two cycles of a ready receiver."""
+    proof = Proof((mutated(StreamRegister, *bug) if bug else StreamRegister)(2))
+    items, out = proof.block.items, proof.block.out
+    proof.drive(items.valid, items.payload, out.ready)
+    taken, given = items.valid & items.ready, out.valid & out.ready
+    waits = proof.in_order(taken, items.payload, given, out.payload, most=2)
+    proof.within(2, waits, out.ready)
+    assert proof.holds(cycles=20) is (bug is None)
