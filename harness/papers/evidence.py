@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -203,6 +203,15 @@ class Paired:
         if self.gain.low is None or self.gain.high is None:
             return None
         return self.gain.low / self.outcome.reach, self.gain.high * self.outcome.reach
+
+    @property
+    def judged(self) -> Number:
+        """Return the gain with the interval that a verdict by `beyond_noise` is decided by."""
+        if self.beyond_noise is None:
+            return self.gain
+        low, high = self.beyond_noise
+        source = f"{self.gain.source}; interval widened by the A/A null"
+        return replace(self.gain, low=low, high=high, source=source)
 
 
 def paired(quantity: str, ours: Any, null: Any, theirs: Any, *, at_most: float | None = None) -> Paired:

@@ -26,6 +26,8 @@ WITHIN_PERCENT = 5.0
 """A small error, percent; MAP VII-D states it for achieved throughput below its optimum."""
 PORTABILITY = "PRL-T3-"
 """Beginning of the keys of PRL's statements on portability that `portability` returns, with "portability" in them."""
+BEST = "best"
+"""Beginning of the answer that a mapping is the fastest; what decided follows after a colon."""
 ALONE = "no verdict: no other mapping was run"
 """Verdict on a chosen mapping that was run without another."""
 
@@ -40,7 +42,7 @@ class FastestMapping:
         rate: its gradient steps per second.
         mappings: number of mappings that were run.
         next_mapping, next_rate: the fastest of the others.
-        sure: how sure that is, in words: "best", or "no verdict" with the reason.
+        sure: how sure that is, in words: "best" or "no verdict", each with the reason.
         level: this mapping, and those that may be as fast.
         choice: what the default strategy chose from predictions alone: "this one", another mapping, or "" if unknown.
     """
@@ -112,8 +114,8 @@ class ChosenMapping:
 
     Attributes:
         prediction: the chosen mapping, its predicted throughput, and the achieved one if it was run.
-        sure: whether it is the fastest of those that were run: "best", "not the best" or "no verdict" with the
-            reason, or "not run".
+        sure: whether it is the fastest of those that were run: "best", "not the best", "no verdict" or "not run",
+            each with the reason.
     """
 
     prediction: PredictedThroughput
@@ -173,13 +175,13 @@ def _fastest(heat_map: HeatMap, size: int) -> FastestMapping:
     chosen = heat_map.chosen.get(size, "")
     level = {other for other in contenders - {first} if not _above(rates[first], rates[other])}
     if contenders == {first}:
-        sure = "best"  # the race between them dropped all others
+        sure = f"{BEST}: every other mapping was clearly slower in the rounds that they shared"
     elif (first, size) in heat_map.noisy:
         level, sure = contenders, "no verdict: too noisy"
     elif level:
         sure = f"no verdict: {', '.join(sorted(level))} may be as fast"
     else:
-        sure = "best"
+        sure = f"{BEST}: its interval is above that of {second}"
     return FastestMapping(
         heat_map.workload,
         size,
@@ -217,7 +219,7 @@ def chosen_mappings(content: Content) -> list[ChosenMapping]:
 
 def _is_fastest(chosen: PredictedThroughput, fastest: FastestMapping | None) -> str:
     if chosen.achieved is None:
-        return "not run"
+        return f"not run: needs placerl validate --only {chosen.workload}/{chosen.batch_size}"
     if fastest is None:
         return ALONE
     if chosen.mapping in fastest.level:

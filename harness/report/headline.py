@@ -140,7 +140,7 @@ def picture(content: Content) -> str:
         if p.achieved and p.strategy == DEFAULT_STRATEGY
     ]
     limit = from_text("MAP.optimum_gap")[0].value
-    return standing_alone(plots.predicted_against_achieved(points, limit, by_workload=True))
+    return standing_alone(plots.predicted_against_achieved(points, limit))
 
 
 def standing_alone(drawn: Markup) -> str:

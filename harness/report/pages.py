@@ -28,6 +28,7 @@ from placerl.harness.report.drawing import same_drawing
 from placerl.harness.report.formatting import MARKS, commands, row_ranges, show, whole
 from placerl.harness.report.hardware_agent import BOARD_CLOCK_MHZ, hardware_agent, time_to_learn
 from placerl.harness.report.names import people_s_kind, people_s_name
+from placerl.harness.report.rows.mappings import PredictedThroughput
 from placerl.harness.report.rows.primitives import PrimitiveTime
 from placerl.harness.report.rows.runs import Fact
 from placerl.harness.report.tables import LAST_EPISODES, heat_maps, optional_size
@@ -79,8 +80,15 @@ def environment() -> jinja2.Environment:
     templates.filters |= {"show": show, "whole": whole, "row_ranges": row_ranges}
     templates.filters |= {"people": people_s_name, "kind": people_s_kind}
     templates.filters |= {"in_a_line": machine_facts.in_a_line, "commands": commands}
+    templates.filters |= {"needs_kind": _needs_kind, "pair": lambda text: (text, text)}
     templates.filters["css_class"] = lambda text: re.sub(r"\W+", "-", str(text))
     return templates
+
+
+def _needs_kind(verdict: Verdict) -> str:
+    """Return what would decide a claim: "gpu", "other", or "nothing" more than there is."""
+    needed = f"{verdict.needs} {verdict.finding.decides}".strip()
+    return "gpu" if "CUDA device" in needed else "other" if needed else "nothing"
 
 
 def primitive_tables(times: tuple[PrimitiveTime, ...]) -> list[dict[str, object]]:
@@ -166,9 +174,7 @@ def _index(content: Content, _others: Sequence[Content]) -> dict[str, object]:
         "regret": answers.regrets(content),
         "sb3": answers.over_sb3(content),
         "chosen": answers.chosen_mappings(content),
-        "scatter": plots.predicted_against_achieved(judged, _limit_percent(), by_workload=True)
-        if judged
-        else None,
+        "scatter": _judged_plot(judged),
         "by_paper": {
             key: Counter(v.finding.outcome for v in content.verdicts if v.paper == key)
             for key in papers.titles()
@@ -179,8 +185,14 @@ def _index(content: Content, _others: Sequence[Content]) -> dict[str, object]:
     }
 
 
-def _limit_percent() -> float:
-    return from_text("MAP.optimum_gap")[0].value
+def _judged_plot(judged: Sequence[PredictedThroughput]) -> Markup | None:
+    """Return predictions of one model against what was achieved, by workload; None without any."""
+    limit_percent = from_text("MAP.optimum_gap")[0].value
+    return plots.predicted_against_achieved(judged, limit_percent) if judged else None
+
+
+def _script(name: str) -> Markup:
+    return Markup((FOLDER / name).read_text(encoding="utf-8"))
 
 
 def machine_in_a_line(content: Content) -> str:
@@ -200,7 +212,7 @@ def _mappings(content: Content, _others: Sequence[Content]) -> dict[str, object]
         "judged_columns": predicted_regret.COLUMNS,
         "judged_summary": predicted_regret.summary(judged),
         "what_if": data,
-        "script": Markup((FOLDER / "what_if.js").read_text(encoding="utf-8")),
+        "script": _script("what_if.js"),
         "fastest": answers.fastest_mappings(content),
         "alone": [chosen for chosen in answers.chosen_mappings(content) if chosen.alone],
         "marks": MARKS,
@@ -212,14 +224,21 @@ def _mappings(content: Content, _others: Sequence[Content]) -> dict[str, object]
 
 
 def _predictions(content: Content, _others: Sequence[Content]) -> dict[str, object]:
-    achieved = [p for p in content.predictions if p.achieved is not None]
+    achieved = [p for p in content.predictions if p.shown]
+    judged = [p for p in achieved if p.strategy == DEFAULT_STRATEGY]
     return {
         "errors": answers.prediction_errors(content),
         "simulated_errors": answers.prediction_errors(content, simulated=True),
         "default_strategy": DEFAULT_STRATEGY,
         "within": answers.WITHIN_PERCENT,
-        "noisy_achieved": sum(p.achieved_status == "too_noisy" for p in achieved),
-        "scatter": plots.predicted_against_achieved(achieved, _limit_percent()) if achieved else None,
+        "judged": len(judged),
+        "noisy_achieved": sum(p.achieved_status == "too_noisy" for p in judged),
+        "scatter": _judged_plot(judged),
+        "by_model": plots.errors_by_model(achieved),
+        "workloads": sorted({p.workload for p in achieved}),
+        "models": sorted({p.strategy for p in achieved}),
+        "loops": sorted({p.loop for p in achieved if p.loop}),
+        "script": _script("filter.js"),
     }
 
 
@@ -256,7 +275,8 @@ def _papers(content: Content, _others: Sequence[Content]) -> dict[str, object]:
         "marks": MARKS,
         "notes": notes(),
         "provenances": list(Provenance),
-        "script": Markup((FOLDER / "filter.js").read_text(encoding="utf-8")),
+        "short_titles": {key: f"{key}: {title.partition(':')[0]}" for key, title in papers.titles().items()},
+        "script": _script("filter.js"),
     }
 
 

@@ -66,21 +66,15 @@ def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime
     )
 
 
-def predicted_against_achieved(
-    predictions: Sequence[PredictedThroughput], limit_percent: float, *, by_workload: bool = False
-) -> Markup:
+def predicted_against_achieved(predictions: Sequence[PredictedThroughput], limit_percent: float) -> Markup:
     """Plot predicted over achieved training throughput, with the line of equality and a band around it.
 
-    Points whose achieved value is simulated or modelled are hollow. There is one series per strategy.
+    Points whose achieved value is simulated or modelled are hollow. There is one series per workload.
 
     Args:
         predictions: predictions; those of mappings (placements of the training) that were not run are left out.
         limit_percent: half the width of the band, percent.
-        by_workload: one series per workload instead.
     """
-
-    def series(prediction: PredictedThroughput) -> str:
-        return prediction.workload if by_workload else prediction.strategy
 
     with mpl.rc_context(STYLE):
         figure, axes = new_figure(3.6)
@@ -92,11 +86,11 @@ def predicted_against_achieved(
         # On logarithmic axes a few percent are only a few points wide, so a narrow band must be darker than a
         # wide one.
         axes.fill_between(ends, ends * (1 - share), ends * (1 + share), color=INK, alpha=0.3, linewidth=0)
-        names = sorted({series(p) for p, _, _ in pairs})
+        names = sorted({p.workload for p, _, _ in pairs})
         provenances = [p for p in Provenance if any(achieved.provenance == p for _, _, achieved in pairs)]
         labelled = set[str]()
         for (index, name), provenance in product(enumerate(names), provenances):
-            points = [pair for pair in pairs if (series(pair[0]), pair[2].provenance) == (name, provenance)]
+            points = [pair for pair in pairs if (pair[0].workload, pair[2].provenance) == (name, provenance)]
             if not points:
                 continue
             axes.errorbar(
@@ -119,6 +113,37 @@ def predicted_against_achieved(
             logarithmic(axis, values, plain)
         legend_below(axes)
     return svg(figure, "predicted-achieved", "predicted over achieved gradient steps per second")
+
+
+def errors_by_model(predictions: Sequence[PredictedThroughput]) -> Markup | None:
+    """Plot how far off each model's predictions are: quantiles of predicted over achieved, the best model on top.
+
+    Args:
+        predictions: predictions; those without an error are left out.
+
+    Returns:
+        The plot; None without an error.
+    """
+    ratios: dict[str, list[float]] = {}
+    for p in predictions:
+        if p.error is not None and p.error.value > -100:
+            ratios.setdefault(p.strategy, []).append(1 + p.error.value / 100)
+    if not ratios:
+        return None
+    ordered = sorted(ratios, key=lambda name: -float(np.median(np.abs(np.log(ratios[name])))))
+    with mpl.rc_context(STYLE):
+        figure, axes = new_figure(1.0 + 0.27 * len(ordered))
+        axes.axvline(1, color=INK, linewidth=0.5)
+        quantiles = {name: np.quantile(ratios[name], (0.05, 0.25, 0.5, 0.75, 0.95)) for name in ordered}
+        for row, name in enumerate(ordered):
+            least, lower, middle, upper, most = quantiles[name]
+            axes.plot((least, most), (row, row), color=colour(0), linewidth=1)
+            axes.plot((lower, upper), (row, row), color=colour(0), linewidth=4, solid_capstyle="butt")
+            axes.plot(middle, row, color=INK, marker="o", linestyle="none")
+        axes.set_yticks(range(len(ordered)), [f"{name} ({len(ratios[name]):,})" for name in ordered])
+        axes.set(xlabel="predicted / achieved (modelled)")
+        logarithmic(axes.xaxis, [value for ends in quantiles.values() for value in ends], plain)
+    return svg(figure, "errors-by-model", "predicted over achieved gradient steps per second of each model")
 
 
 def heat_map(throughputs: HeatMap) -> Markup:

@@ -201,7 +201,7 @@ class ThreadsSpeedUpSamplingAlone(Claim):
         finds, updates = _scaling(frame, FIND), _scaling(frame, UPDATE)
         if not finds or not updates:
             return Finding(Outcome.NOT_RUN, needs=self.needs)
-        ours = tuple(each.gain for each in (*finds, *updates))
+        ours = tuple(each.judged for each in (*finds, *updates))
         gained, sped_up = (sum(map(_gains, some)) for some in (finds, updates))
         explanation = (
             f"With {max(THREADS)} threads finds are more than {NEGLIGIBLE:g} times as fast at {gained} of {len(finds)} "

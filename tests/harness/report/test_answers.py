@@ -47,12 +47,13 @@ def ran(
 
 
 A, B, C = "native-native-cpu", "torch-native-cpu", "native-flat-cpu"
+SHARED = "best: every other mapping was clearly slower in the rounds that they shared"
 
 
 @pytest.mark.parametrize(
     ("rates", "noisy", "sure"),
     [
-        ((rate(100), rate(90), rate(10)), (), "best"),
+        ((rate(100), rate(90), rate(10)), (), f"best: its interval is above that of {B}"),
         ((rate(100), rate(99), rate(10)), (), f"no verdict: {B} may be as fast"),
         # The others' intervals count, not their order: a wide one reaches the fastest's.
         ((rate(100), rate(90), rate(80, 0.5)), (), f"no verdict: {C} may be as fast"),
@@ -81,7 +82,7 @@ def test_a_mapping_is_the_best_only_where_its_interval_is_above_all_others(
 
 @pytest.mark.parametrize(
     ("slower", "sure"),
-    [((B, C), "best"), ((B,), "no verdict: too noisy"), ((A, B, C), "no verdict: too noisy")],
+    [((B, C), SHARED), ((B,), "no verdict: too noisy"), ((A, B, C), "no verdict: too noisy")],
 )
 def test_a_mapping_is_the_best_where_all_others_were_dropped_as_clearly_slower(
     content: Content, slower: tuple[str, ...], sure: str
@@ -102,9 +103,9 @@ def test_a_mapping_that_was_dropped_in_faster_rounds_is_not_the_best(content: Co
     dropped = replace(ran(A, rate(1000)), slower_among=(HERE,))
     changed = replace(content, predictions=(dropped, ran(B, rate(900), chosen=True)))
     (found,) = answers.fastest_mappings(changed)
-    assert (found.mapping, found.next_mapping, found.sure, found.choice) == (B, A, "best", "this one")
+    assert (found.mapping, found.next_mapping, found.sure, found.choice) == (B, A, SHARED, "this one")
     (chosen,) = answers.chosen_mappings(changed)
-    assert chosen.sure == "best"
+    assert chosen.sure == SHARED
     (drawn,) = heat_maps(changed.predictions)
     assert drawn.best(32) == B
     assert "★" in str(plots.heat_map(drawn))
@@ -141,7 +142,7 @@ def test_learners_in_fixed_point_are_validated_apart_and_hide_no_other(content: 
     (found,) = heat_maps(predictions)
     assert found.mappings == (A, B)
     (chosen,) = answers.chosen_mappings(changed)
-    assert (chosen.prediction.mapping, chosen.sure) == (A, "best")
+    assert (chosen.prediction.mapping, chosen.sure) == (A, f"best: its interval is above that of {B}")
 
 
 def test_a_part_of_a_training_is_no_comparison_of_trainings(content: Content) -> None:

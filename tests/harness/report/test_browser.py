@@ -3,7 +3,7 @@
 import contextlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +172,36 @@ def test_each_filter_alone_and_together(page: webdriver.Chrome) -> None:
     page.find_element(By.ID, "search").send_keys("fanout")
     assert "PAL-F9-fanout" in shown(page)
     assert len(shown(page)) < len(every)
+
+
+def test_claims_that_need_a_gpu_are_found(page: webdriver.Chrome) -> None:
+    Select(page.find_element(By.ID, "filter-needs")).select_by_value("gpu")
+    needed = [page.find_element(By.ID, key).text for key in shown(page)]
+    assert needed
+    assert all("CUDA device" in text for text in needed if "needs" in text)
+    Select(page.find_element(By.ID, "filter-needs")).select_by_value("nothing")
+    assert shown(page)
+    assert not any(
+        "needs" in page.find_element(By.CSS_SELECTOR, f"[id='{key}'] td:last-child").text
+        for key in shown(page)
+    )
+
+
+def test_predictions_are_filtered_and_paged(browser: webdriver.Chrome, folder: Path, tmp_path: Path) -> None:
+    content = read(folder / "store.sqlite")
+    (ran, *_) = (p for p in content.predictions if p.shown)
+    many = (*content.predictions, *(replace(ran, strategy="copied") for _ in range(60)))
+    page = tmp_path / "predictions.html"
+    page.write_text(pages.render(replace(content, predictions=many), "predictions"), encoding="utf-8")
+    browser.get(page.as_uri())
+    status = browser.find_element(By.ID, "shown")
+    Select(browser.find_element(By.ID, "filter-model")).select_by_value("copied")
+    assert status.text == "1 to 25 of 60 shown"
+    for button, rows in (("next", "26 to 50"), ("next", "51 to 60"), ("previous", "26 to 50")):
+        browser.find_element(By.ID, button).click()
+        assert status.text == f"{rows} of 60 shown"
+    visible = "return [...document.querySelectorAll('[data-filtered] > tr')].filter(r => !r.hidden).length"
+    assert browser.execute_script(visible) == 25
 
 
 def test_a_count_filters_by_its_verdict(page: webdriver.Chrome) -> None:

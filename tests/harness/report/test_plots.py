@@ -25,10 +25,10 @@ def gps(value: float, provenance: Provenance = Provenance.MEASURED) -> Number:
     return Number("GPS", value, "1/s", provenance)
 
 
-def predicted(strategy: str, achieved: Number) -> PredictedThroughput:
-    model = gps(achieved.value * 1.1, Provenance.MODELLED)
+def predicted(workload: str, achieved: Number, model: str = "pal21", off: float = 10) -> PredictedThroughput:
+    rate, error = gps(achieved.value * 1.1, Provenance.MODELLED), Number("e", off, "%", Provenance.MODELLED)
     return PredictedThroughput(
-        "hopper-ddpg", 32, strategy, strategy, (), "fused", model, achieved, None, "ok", "ok"
+        workload, 32, "native-native-cpu", model, (), "fused", rate, achieved, error, "ok", "ok"
     )
 
 
@@ -58,10 +58,8 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
     drawn: dict[str, Figure] = {}
     for module in (plots, roofline_plot):
         monkeypatch.setattr(module, "svg", lambda figure, name, _: drawn.update({name.split("-")[0]: figure}))
-    strategies = [f"strategy-{number}" for number in range(SERIES + 1)]
-    plots.predicted_against_achieved(
-        [predicted(name, gps(100.0 + i)) for i, name in enumerate(strategies)], 5
-    )
+    workloads = [f"workload-{number}" for number in range(SERIES + 1)]
+    plots.predicted_against_achieved([predicted(name, gps(100.0 + i)) for i, name in enumerate(workloads)], 5)
     plots.learning_curves("cartpole-dqn", [curve(seed) for seed in range(3)], 10)
     plots.time_over_batch(
         "hopper-ddpg", "x", [timed(b, s) for b in ("native", "flat", "torch") for s in (32, 256)]
@@ -118,7 +116,21 @@ def test_neighbouring_labels_of_steps_do_not_touch(figures: dict[str, Figure]) -
         assert left.x1 + 4 < right.x0
 
 
-def test_more_strategies_than_colours_still_differ(figures: dict[str, Figure]) -> None:
+def test_models_are_ordered_by_how_far_off_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Figure] = []
+    monkeypatch.setattr(plots, "svg", lambda figure, *_: kept.append(figure))
+    errors = {"far": (100, 200, 300), "near": (-2, 0, 2), "between": (-50, -20, 0)}
+    plots.errors_by_model(
+        [predicted("w", gps(1.0), model, off) for model, several in errors.items() for off in several]
+    )
+    (axes,) = kept[0].axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["far (3)", "between (3)", "near (3)"]
+    medians = [float(line.get_xdata()[0]) for line in axes.lines if line.get_linestyle() == "None"]
+    assert medians == pytest.approx([3, 0.8, 1])
+    assert plots.errors_by_model([]) is None
+
+
+def test_more_workloads_than_colours_still_differ(figures: dict[str, Figure]) -> None:
     assert len({(colour(index), marker(index)) for index in range(SERIES**2)}) == SERIES**2
     handles, labels = figures["predicted"].axes[0].get_legend_handles_labels()
     drawn = {label: h[0] for label, h in zip(labels, handles, strict=True) if label != "equal"}

@@ -133,6 +133,8 @@ def test_the_verdict(find: float, update: float, outcome: Outcome, tmp_path: Pat
     expected = [10 / find] * sizes + [10 / update] * sizes
     assert [number.value for number in finding.ours] == pytest.approx(expected, rel=1e-6)
     assert bool(finding.ours[0].suspect) == (find < 5)
+    # Two timings of one side differ by the factor NULL, which the shown intervals include.
+    assert all(number.high / number.low > 2 * NULL - 1 for number in finding.ours)
 
 
 @pytest.mark.parametrize(("spread", "outcome"), [(0.01, Outcome.REPRODUCED), (1.0, Outcome.NO_VERDICT)])
