@@ -74,7 +74,8 @@ def run(  # noqa: PLR0913 (a command: its options)
         typer.Option(
             "--loop",
             help="Runs the mapping in this loop: `relaxed` is MAP's, with up to 50 batches sampled ahead by a replay "
-            "manager that works while the learner does, and actors in processes.",
+            "manager that works while the learner does, and actors in processes; `resident` leaves everything on the "
+            "learner's device.",
         ),
     ] = None,
     ray: Annotated[

@@ -17,7 +17,7 @@ from placerl.harness.validate.rows import HERE, WITH_SIMULATED
 
 WITHIN = 0.05
 """Largest error of a prediction that meets the target, as a fraction of the achieved throughput."""
-DESCRIBED = {loop: [name for name, one in VALIDATED.items() if one.loop is loop] for loop in Loop}
+DESCRIBED = {loop: [name for name, one in VALIDATED.items() if one.loop is loop] for loop in NAMES}
 """The mapping strategies that predict the throughput of each training loop."""
 
 

@@ -20,17 +20,19 @@ number.
 
 
 class Loop(StrEnum):
-    """The order in which the parts of a training are called: strict, fused, overlapped or relaxed.
+    """The order in which the parts of a training are called: strict, fused, overlapped, relaxed or resident.
 
     Strict: separate calls, one after another. Fused: the same order, but neighbouring parts on one device are one call.
     Overlapped: fused, and the actors run at the same time as the rest (PRL 3.2). Relaxed: overlapped, and the replay
-    manager works at the same time as the learner (MAP V-A). A performance model describes one of these orders.
+    manager works at the same time as the learner (MAP V-A). Resident: the order of strict, in graphs of the learner's
+    device that the host only starts. A performance model describes one of these orders; none describes resident.
     """
 
     STRICT = "strict"  # every part is a separate call, one after another (D = 0, MAP II-A2)
     FUSED = "fused"  # as strict, but neighbouring parts on one device are one call: the loop of `placerl run`
     OVERLAPPED = "overlapped"  # fused, and the actors run at the same time as the rest (PRL 3.2)
     RELAXED = "relaxed"  # overlapped, and the replay manager works at the same time as the learner (MAP V-A)
+    RESIDENT = "resident"  # as strict, but rounds are graphs of the learner's device, which nothing leaves
 
 
 IN_PARALLEL = (Loop.OVERLAPPED, Loop.RELAXED)
@@ -41,7 +43,8 @@ class Fusion(StrEnum):
     """The neighbouring calls of a training that are joined into one native call.
 
     NONE: none. REPLAY: replay management and storage. STEP: these and the learner, so that whole gradient steps are one
-    call. ROUND: these, the environments and the policy. ITERATION: environments, policy and learner of PPO.
+    call. ROUND: these, the environments and the policy. ITERATION: environments, policy and learner of PPO. RESIDENT:
+    as ROUND, but graphs of a device.
     """
 
     NONE = "none"  # replay management, data storage and learner are called one after the other
@@ -51,17 +54,20 @@ class Fusion(StrEnum):
     ITERATION = (
         "iteration"  # of PPO: environments, policy and learner in one native call, `OnPolicyIterations`
     )
+    RESIDENT = "resident"  # whole rounds as graphs of the learner's device, `ResidentRounds`
 
 
 class Environments(StrEnum):
     """The code that steps the environments of a training. The native ones have Gymnasium's trajectories, bit for bit.
 
     GYMNASIUM: Gymnasium's, or a user's own, one after another. NATIVE: this project's, in C++. ENVPOOL: EnvPool's.
+    DEVICE: the sources of the native ones, compiled for the learner's device, in the resident loop alone.
     """
 
     GYMNASIUM = "gymnasium"
     NATIVE = "native"
     ENVPOOL = "envpool"
+    DEVICE = "device"
 
 
 class InitialPriorities(StrEnum):
@@ -218,10 +224,12 @@ class Schedule:
         """Return what steps a task's environments.
 
         It is what was requested; by default native code if it has the environment with these arguments, else Gymnasium.
-        C++ threads step native environments only.
+        C++ threads step native environments only, and in the resident loop the device steps them.
         """
         if self.environments is not None:
             return self.environments
+        if self.fusion is Fusion.RESIDENT:
+            return Environments.DEVICE
         if not isinstance(task, Workload):
             return Environments.GYMNASIUM
         # It loads MuJoCo for an environment of it, and mappings are named without that.

@@ -18,6 +18,7 @@ from placerl.harness.loop.schedule import (
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.target import CPU, NATIVE, Mapping
 from placerl.harness.measure.conditions import usable_cores
+from placerl.harness.runtime import resident
 from placerl.harness.runtime.simulated_parts import is_simulated
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import Task, algorithm_of
@@ -35,6 +36,7 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
     | fused | neighbouring calls joined into one | in turns | in turns, D = 0 |
     | overlapped | as fused | in processes, 32 gradient steps at a time | in turns, D = 0 |
     | relaxed | as fused | as overlapped | in parallel with the learner, D = 50 (MAP V-A, VII-B) |
+    | resident | whole rounds as graphs of the learner's device | in turns, on the device | in turns, D = 0 |
 
     D, the number of batches sampled ahead, and the gradient steps of an iteration are those of predictions
     (`harness.mapping.problem.Problem`): D is smaller if the replay, or an eighth of a process's memory, does not hold
@@ -43,7 +45,7 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
     least one; in virtual time there is none.
 
     Args:
-        loop: the order of calls, "strict", "fused", "overlapped" or "relaxed".
+        loop: the order of calls.
         schedule: requested options; those that the loop does not determine are kept.
         item: the workload, with the requested number of actors.
 
@@ -61,14 +63,16 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
         Loop.FUSED: {"presampled_batches": 0, "overlap": 0},
         Loop.OVERLAPPED: {"presampled_batches": 0},
         Loop.RELAXED: {},
+        Loop.RESIDENT: {"fusion": Fusion.RESIDENT, "presampled_batches": 0, "overlap": 0},
     }
     for name, allowed in by_loop[loop].items():
         if (found := schedule.given().get(name)) not in (None, allowed):
             raise UserError("command line", name, found, f"{allowed} in the {loop} loop")
     if schedule.replay_beside and loop is not Loop.RELAXED:
         raise UserError("command line", "replay_beside", True, f"nothing in the {loop} loop")
-    adjusted = replace(schedule, fusion=Fusion.NONE) if loop is Loop.STRICT else schedule
-    if loop in (Loop.STRICT, Loop.FUSED):
+    determined = by_loop[loop].get("fusion", schedule.fusion)
+    adjusted = replace(schedule, fusion=determined)
+    if loop in (Loop.STRICT, Loop.FUSED, Loop.RESIDENT):
         return replace(adjusted, presampled_batches=0)
     problem, simulated = problem_of(item, item.training.batch_size), is_simulated(mapping)
     if schedule.processes is None and not simulated:
@@ -142,6 +146,9 @@ def chosen_fusion(task: Task, mapping: Mapping, schedule: Schedule) -> Fusion:
     Raises:
         UserError: the task, the mapping or the options do not allow the requested fusion.
     """
+    if schedule.fusion is Fusion.RESIDENT:
+        resident.check(schedule, task, mapping)
+        return Fusion.RESIDENT
     on_policy = is_on_policy(task)
     if on_policy:
         possible = on_policy_fusions(task, mapping, schedule)

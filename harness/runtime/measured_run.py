@@ -23,13 +23,14 @@ from placerl.harness.runtime.mapped_parts import delay_of
 from placerl.harness.runtime.native_iterations import NativeIterations
 from placerl.harness.runtime.native_threads import ThreadedTraining
 from placerl.harness.runtime.on_policy import OnPolicyTraining
+from placerl.harness.runtime.resident_training import ResidentTraining
 from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.runtime.simulated_parts import tree_columns
 from placerl.harness.runtime.training import Progress, Training
 from placerl.harness.store.rows import TrainingResult
 from placerl.harness.workloads import Workload
 
-Started = Training | OnPolicyTraining | NativeIterations | ThreadedTraining
+Started = Training | OnPolicyTraining | NativeIterations | ThreadedTraining | ResidentTraining
 # long compared with the clock and one episode's reset, short compared with the machine's drift
 STRETCH_S = 0.5
 
@@ -229,6 +230,8 @@ def start(resolved: Resolved, seed: int = 0) -> Started:
         return ThreadedTraining(resolved, seed=seed)
     if resolved.fusion is Fusion.ITERATION:
         return NativeIterations(resolved, seed=seed)
+    if resolved.fusion is Fusion.RESIDENT:
+        return ResidentTraining(resolved, seed=seed)
     if is_on_policy(resolved.task):
         return OnPolicyTraining(resolved, seed=seed)
     return Training(resolved, seed=seed)

@@ -215,6 +215,12 @@ def check_environments(schedule: Schedule, task: Task) -> None:
     """Refuse EnvPool and native environments where they are not installed or lack the task's environment."""
     if schedule.environments in (None, Environments.GYMNASIUM):
         return
+    if schedule.environments is Environments.DEVICE:
+        if schedule.fusion is not Fusion.RESIDENT:
+            raise UserError(
+                task.name, "environments", schedule.environments, "others without --loop resident"
+            )
+        return
     if isinstance(task, CustomTask):
         allowed = f"{Environments.GYMNASIUM} with an environment of your own"
         raise UserError(task.name, "environments", schedule.environments, allowed)

@@ -6,7 +6,7 @@ from placerl.harness import platforms, workloads
 from placerl.harness.cli import validation_tables
 from placerl.harness.core.progress import silent
 from placerl.harness.core.row import Row
-from placerl.harness.mapping import VALIDATED, Loop
+from placerl.harness.mapping import VALIDATED
 from placerl.harness.mapping.strategies.composed_loop import NAMES
 from placerl.harness.profile.cases import validation_rounds
 from placerl.harness.validate import plan
@@ -35,8 +35,8 @@ def test_every_mapping_runs_under_every_loop_and_every_strategy_is_set_beside_it
     assert {row.suite for row in rows} == {"validation"}
     achieved = achieved_by(rows)
     assert {(mapping, loop) for mapping, loop in achieved if "native" in mapping.split("-")[1]} >= {
-        ("native-native-cpu", loop) for loop in Loop
-    } | {("torch-native-cpu", loop) for loop in Loop}
+        ("native-native-cpu", loop) for loop in NAMES
+    } | {("torch-native-cpu", loop) for loop in NAMES}
     assert ("torch-flat-cpu", "fused") in achieved
     assert ("torch-flat-cpu", "strict") not in achieved, "nothing of it can be fused"
     predicted = [row for row in rows if row.quantity == "predicted_gradient_steps_per_s"]

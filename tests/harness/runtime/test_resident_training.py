@@ -1,0 +1,87 @@
+"""The resident loop as a run: what is refused by name, what a stretch reports, and the rows of a measured run."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from placerl.harness import workloads
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.progress import silent
+from placerl.harness.loop.schedule import Environments, Fusion, Loop, Schedule
+from placerl.harness.mapping import Mapping
+from placerl.harness.runtime.measured_run import Extent, start, train
+from placerl.harness.runtime.resident_training import ResidentTraining
+from placerl.harness.runtime.resolve import Resolved, resolve
+from placerl.primitives.device import opencl_runtime
+
+ON_OPENCL = "opencl-opencl-opencl"
+
+
+def asked(name: str = "cartpole-dqn", mapping: str = ON_OPENCL, **options: Any) -> Resolved:
+    item = workloads.load(name)
+    item = workloads.override(item, "replay.capacity", 20_000, "test")
+    return resolve(Schedule(**options), item, Mapping.parse(mapping), loop=Loop.RESIDENT)
+
+
+@pytest.fixture
+def opencl() -> None:
+    if reason := opencl_runtime.unavailable_reason():
+        pytest.skip(reason)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"mapping": "native-native-cpu"}, "mapping: found native-native-cpu; allowed: one device for all"),
+        ({"mapping": "opencl-native-opencl"}, "mapping: found opencl-native-opencl"),
+        ({"mapping": "opencl-opencl-cpu"}, "mapping: found opencl-opencl-cpu"),
+        ({"name": "hopper-ddpg"}, "environment.id: found Hopper-v5; allowed: Acrobot-v1, CartPole-v1"),
+        ({"overlap": 4}, "overlap: found 4; allowed: 0 in the resident loop"),
+        ({"fusion": Fusion.STEP}, "fusion: found step; allowed: resident in the resident loop"),
+        ({"presampled_batches": 3}, "presampled_batches: found 3; allowed: 0"),
+        ({"processes": 1}, "processes: found 1; allowed: None with --loop resident"),
+        ({"environments": Environments.NATIVE}, "environments: found native; allowed: device with --loop"),
+        ({"name": "cartpole-ppo"}, "--loop: found resident; allowed: fused for an algorithm without"),
+    ],
+)
+def test_what_cannot_stay_on_the_device_is_refused_by_name(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        asked(**given)
+
+
+def test_the_devices_environments_are_of_this_loop_alone() -> None:
+    item, mapping = workloads.load("cartpole-dqn"), Mapping.parse("native-native-cpu")
+    with pytest.raises(
+        UserError, match="environments: found device; allowed: others without --loop resident"
+    ):
+        resolve(Schedule(environments=Environments.DEVICE), item, mapping)
+
+
+@pytest.mark.usefixtures("opencl")
+def test_a_stretch_reports_its_steps() -> None:
+    training = start(asked(actors=2), seed=1)
+    assert isinstance(training, ResidentTraining)
+    warm = training.warm_up()
+    assert (warm.gradient_steps, warm.environment_steps) == (50, 1050)
+    stretch = training.advance(101)  # a round has a step of both environments, and two gradient steps
+    assert (stretch.gradient_steps, stretch.environment_steps) == (102, 102)
+    assert (training.gradient_steps, training.environment_steps) == (152, 1152)
+    assert stretch.losses.keys() == {"q", "mean_q"}
+    assert stretch.terms_s == {"round": stretch.wall_s}
+    assert warm.episodes[0].episode_return >= 1
+    again = start(asked(actors=2), seed=1)
+    assert again.warm_up().episodes == warm.episodes
+    with pytest.raises(ValueError, match="gradient_steps: found 0"):
+        training.advance(0)
+    assert training.greedy()(np.zeros(4, np.float32)) in (0, 1)
+    training.close()
+
+
+@pytest.mark.usefixtures("opencl")
+def test_rows_say_in_which_loop_they_were_measured() -> None:
+    rows = train(asked("cartpole-ddpg"), 0, Extent(steps=20), silent)
+    assert not [row.reason for row in rows if row.status == "failed"]
+    assert {row.fusion for row in rows} == {"resident"}
+    assert {row.stepped_by for row in rows} == {"device"}
+    assert {row.provenance for row in rows} == {"measured"}
