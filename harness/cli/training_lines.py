@@ -46,6 +46,10 @@ def _rates(rows: Sequence[Row]) -> Iterator[str]:
         parts = np.array_split(np.array(gps.samples), STRETCHES)
         rates = " ".join(f"{np.median(part):,.0f}" for part in parts)
         yield f"GPS by tenth of the run: {rates} ({gps.provenance})"
+    if isinstance(gps, TrainingResult) and gps.placement:
+        from placerl.harness.runtime.placement import Placement
+
+        yield f"Bound to cores: {Placement(**gps.placement).text()}"
     if isinstance(gps, TrainingResult) and gps.narrowed is not None:
         delay = f"{gps.delay:,} gradient steps"
         narrowed = f"after {delay}" if gps.narrowed else f"never: the run ended within {delay}"

@@ -162,6 +162,9 @@ class Schedule:
             "0 for one thread that does both in turns."
         ),
     ] = False
+    pinned: Annotated[
+        bool, Offered("With --threads-native: bind each thread to a core, the learners' to one of their own.")
+    ] = False
     deferred_insertion: Annotated[
         bool,
         Offered(

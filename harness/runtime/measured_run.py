@@ -293,6 +293,7 @@ def measured(
         "seed": seed,
         "threads": resolved.schedule.threads,
         "options": resolved.schedule.given(),
+        **_placement(training),
         "timed": HowTimed(conditions=conditions()),
     }
     run = _Run(resolved, columns, training.provenance, meter=meter)
@@ -342,6 +343,11 @@ def _evaluated(training: Trains, workload: Workload, seed: int) -> list[float]:
         return evaluation.returns(training.greedy(), limit_s=LIMIT_S)
     finally:
         evaluation.close()
+
+
+def _placement(training: Trains) -> dict[str, Any]:
+    placement = training.placement if isinstance(training, ThreadedTraining) else None
+    return {"placement": placement.columns()} if placement else {}
 
 
 def _terms_a_gradient_step(stretches: list[Progress]) -> dict[str, float]:

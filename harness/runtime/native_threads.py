@@ -5,6 +5,7 @@ batches sampled ahead (MAP V-A) the learners' replay managers can have threads, 
 """
 
 from collections.abc import Callable
+from dataclasses import asdict
 from time import perf_counter
 
 import numpy as np
@@ -12,8 +13,10 @@ import numpy.typing as npt
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.compose import replay_of, storage_of
+from placerl.harness.runtime.placement import Placement
 from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
 from placerl.harness.workloads.task import algorithm_of
@@ -36,6 +39,9 @@ class ThreadedTraining:
     Args:
         resolved: what is trained, and how; its processes are actor threads (`resolve.actor_threads`).
         lead: environment steps by which actor threads may be ahead of the learners.
+
+    Attributes:
+        placement: the core of each thread, if they are bound.
 
     Raises:
         UserError: C++ threads cannot train the algorithm, which they find when they are created.
@@ -75,6 +81,13 @@ class ThreadedTraining:
             raise UserError(
                 workload.name, "threads_native", str(error), "what C++ threads can train"
             ) from error
+
+        self.placement: Placement | None = None
+        if resolved.schedule.pinned:
+            learners = resolved.schedule.learners
+            managers = learners * resolved.schedule.replay_beside
+            self.placement = Placement.of(usable_cores(), learners, managers, threads)
+            self.training.place(**asdict(self.placement))
 
     @property
     def gradient_steps(self) -> int:

@@ -53,6 +53,7 @@ OF_THREADS = (
     "learners",
     "presampled_batches",
     "replay_beside",
+    "pinned",
     "threads_native",
 )
 """Options that may differ from their defaults where C++ threads train."""
@@ -178,6 +179,9 @@ def _check_mapped(schedule: Schedule, task: Task, mapping: Mapping, fusion: Fusi
 
 def _check_options(schedule: Schedule, task: Task, processes: int, *, counted: bool = True) -> None:
     """Check what does not depend on the mapping's backends; `counted`: the memory of the parts, too."""
+    if schedule.pinned:
+        allowed_with = ("False without ", OptionName("threads_native"))
+        raise UserError(task.name, "pinned", True, allowed_with)
     cores = len(usable_cores())
     if not 1 <= schedule.threads <= cores:
         allowed = f"1 to the cores that this process may use, {cores}"

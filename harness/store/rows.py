@@ -278,6 +278,8 @@ class TrainingResult(OfMapping, table="training_result"):
         seed: seed of everything random.
         threads: threads of the learner.
         options: the schedule's options that differ from their defaults.
+        placement: the cores that threads were bound to, by kind of thread: "learners", "managers" (of replays) and
+            "actors". A core that is listed twice was shared.
         cluster: on a cluster, its actors, shards, learners, machines and restarts.
         banks: sub-trees of a simulated replay manager.
         gradient_steps, environment_steps: steps of the training.
@@ -297,6 +299,7 @@ class TrainingResult(OfMapping, table="training_result"):
     seed: int | None = None
     threads: int | None = None
     options: Mapping[str, Any] | None = None
+    placement: Mapping[str, Sequence[int]] | None = None
     cluster: Mapping[str, Any] | None = None
     banks: int | None = None
     gradient_steps: int | None = None

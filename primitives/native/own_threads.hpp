@@ -1,13 +1,28 @@
 // The threads of one object, also in a forked process: there the object is, and its threads are not.
 #pragma once
 
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 namespace placerl {
+
+// From now on the thread runs on this core alone.
+inline void bind_to(pthread_t thread, int core) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    if (core >= 0 && core < CPU_SETSIZE)
+        CPU_SET(core, &one);
+    if (pthread_setaffinity_np(thread, sizeof one, &one))
+        throw std::invalid_argument("core: found " + std::to_string(core) +
+                                    "; allowed: one that this process may use");
+}
 
 class OwnThreads {
   public:
@@ -19,6 +34,10 @@ class OwnThreads {
     template <typename Work>
     void start(Work work) {
         threads_.emplace_back(std::move(work));
+    }
+    void bind(int core) {
+        for (std::thread &thread : threads_)
+            bind_to(thread.native_handle(), core);
     }
     bool empty() const { return threads_.empty(); }
     // Whether the threads are another process's: this one was forked from it, and nobody here does their

@@ -16,6 +16,7 @@ last steps, and a row that holds another item by then keeps the priority of that
 the work of a replay manager with a thread of its own, or of the learner's thread.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -120,7 +121,7 @@ class ParallelTraining(OneCaller):
         if len(set(map(id, environments))) < len(environments):
             raise ValueError("environments: found some twice; allowed: each actor's own")
         check_parts(algorithm, environments, replay)
-        self.algorithm, self.replay = algorithm, replay
+        self.algorithm, self.replay, self.learners, self._pacing = algorithm, replay, learners, pacing
         variants = {name: number for number, name in enumerate(algorithm.variants)}
         graphs = _graphs(algorithm, batch_size // learners, learners)
         _check_draws(algorithm, graphs)
@@ -240,6 +241,32 @@ class ParallelTraining(OneCaller):
                 name.removeprefix("state/"): leaf for name, leaf in self._executables[0].state().items()
             }
             finite.require_finite_state(before + 1, self.gradient_steps, leaves)
+
+    @one_at_a_time
+    def place(
+        self, learners: Sequence[int], managers: Sequence[int] = (), actors: Sequence[int] = ()
+    ) -> None:
+        """Bind each thread to a core; the threads of the next calls, too.
+
+        Args:
+            learners, managers, actors: numbers of cores, one for each thread of each kind. Where one thread is actor
+                and learner in turns, the learner's core is its own.
+
+        Raises:
+            ValueError: another number of cores, or a core that this process may not use.
+        """
+        turns = self._pacing.lead == 0 and len(self._actors) == self.learners == 1
+        counts = {
+            "learners": (learners, self.learners),
+            "managers": (managers, self.learners * self._pacing.managed),
+            "actors": (actors, 0 if turns else len(self._actors)),
+        }
+        usable = os.sched_getaffinity(0)
+        for name, (cores, count) in counts.items():
+            if len(cores) != count or not usable.issuperset(cores):
+                allowed = f"{count} of {sorted(usable)}, one for each thread"
+                raise ValueError(f"{name}: found {list(cores)}; allowed: {allowed}")
+        self._threads.place(learners, managers, actors)
 
     @one_at_a_time
     def take_episodes(self) -> list[tuple[int, float]]:

@@ -148,6 +148,8 @@ class ReplayManager {
         failed_.store(false, std::memory_order_release);
     }
     bool beside() const { return !thread_.empty(); }
+    // Its thread, if it has one, runs on this core alone.
+    void bind(int core) { thread_.bind(core); }
     // Complete after `drain`.
     const Seconds &seconds() const { return seconds_; }
 

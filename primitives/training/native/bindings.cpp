@@ -114,6 +114,14 @@ class Threads {
         nb::raise_python_error();
     }
 
+    // Cores of the threads of learners, of their managers and of actors; without learners' none is bound.
+    void place(const std::vector<int> &learners, const std::vector<int> &managers,
+               const std::vector<int> &actors) {
+        training_->place(learners, actors);
+        for (size_t rank = 0; rank < managers.size(); ++rank)
+            steps_.at(rank)->manager().bind(managers[rank]);
+    }
+
     nb::list take_episodes() {
         nb::list all;
         for (const Episode &episode : training_->take_episodes())
@@ -163,6 +171,7 @@ void bind_training(nb::module_ &parent) {
                       std::tuple<int64_t, int64_t, int64_t>, std::tuple<double, double, int64_t>,
                       std::tuple<std::size_t, bool>, std::vector<int>, uint64_t>())
         .def("run", &Threads::run)
+        .def("place", &Threads::place)
         .def("take_episodes", &Threads::take_episodes)
         .def("spent_s", &Threads::spent_s)
         .def("restore",

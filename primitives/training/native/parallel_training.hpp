@@ -56,6 +56,15 @@ class ParallelTraining {
     int64_t gradient_steps() const { return pace_.gradient_steps(); }
     bool filled() const { return pace_.filled(); }
 
+    // From the next start on each learner's and each actor's thread runs on a core of its own, one of each;
+    // none are bound where none are given.
+    void place(std::vector<int> learners, std::vector<int> actors) {
+        if ((learners.size() != learners_.size() && !learners.empty()) ||
+            (actors.size() != actors_.size() && !actors.empty()))
+            throw std::invalid_argument("cores: allowed: one for each thread, or none");
+        learner_cores_ = std::move(learners), actor_cores_ = std::move(actors);
+    }
+
     // Starts the threads: until `steps` more gradient steps are taken, or, with actors alone, environment
     // steps; where the replay is not filled yet, until it is, at random and without learning.
     void start(int64_t steps, Working working = Working::both) {
@@ -67,16 +76,16 @@ class ParallelTraining {
         until_ = pace_.gradient_steps() + steps;
         if (in_turns_) {
             running_ = 1;
-            return begin([=, this] { take_turns(acting, learning, fill); });
+            return begin(learner_cores_, 0, [=, this] { take_turns(acting, learning, fill); });
         }
         learning_ = learning ? int(learners_.size()) : 0;
         running_ = (acting ? int(actors_.size()) : 0) + learning_;
         if (acting)
-            for (const auto &actor : actors_)
-                begin([this, &actor, fill] { actor->run(pace_, mailbox_, replay_, fill); });
+            for (size_t i = 0; i < actors_.size(); ++i)
+                begin(actor_cores_, i, [=, this] { actors_[i]->run(pace_, mailbox_, replay_, fill); });
         if (learning)
             for (size_t rank = 0; rank < learners_.size(); ++rank)
-                begin([this, rank] { learn(rank); });
+                begin(learner_cores_, rank, [this, rank] { learn(rank); });
     }
     // Whether all threads have ended; waits up to `seconds` for it.
     bool wait_for(double seconds) {
@@ -124,9 +133,11 @@ class ParallelTraining {
 
   private:
     template <typename Work>
-    void begin(Work work) {
-        threads_.start([this, work] {
+    void begin(const std::vector<int> &cores, size_t thread, Work work) {
+        threads_.start([this, &cores, thread, work] {
             try {
+                if (!cores.empty())
+                    bind_to(pthread_self(), cores[thread]);
                 work();
             } catch (...) {
                 fail(std::current_exception());
@@ -231,6 +242,7 @@ class ParallelTraining {
     const bool in_turns_;
     std::vector<Random> random_;
     std::vector<Spent> spent_;
+    std::vector<int> learner_cores_, actor_cores_;
     int64_t until_ = 0, publish_every_ = 1;
     std::atomic<int> learning_{0};
     std::mutex mutex_;

@@ -1,11 +1,13 @@
 """C++ threads as a run: what is refused by name, what a stretch reports, and the rows of a measured run."""
 
+import os
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from placerl.harness import workloads
+from placerl.harness.cli import training_lines
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import silent
 from placerl.harness.loop.schedule import Schedule
@@ -78,6 +80,17 @@ def test_each_side_alone_reports_its_steps() -> None:
     assert 100 <= collected.environment_steps < 104
     assert learnt.environment_steps == 0
     assert (collected.terms_s["learner"], learnt.terms_s["environment"]) == (0, 0)
+
+
+def test_a_run_says_which_threads_share_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = min(os.sched_getaffinity(0))
+    monkeypatch.setattr(native_threads, "usable_cores", lambda: [core])
+    options = asked(processes=1, presampled_batches=2, replay_beside=True, pinned=True)
+    rows = train(resolve(options, workloads.load("cartpole-dqn"), NATIVE), 0, Extent(steps=60), silent)
+    placement = {"learners": [core], "managers": [core], "actors": [core]}
+    assert all(details_of(row)["placement"] == placement for row in rows)
+    said = f"Bound to cores: core {core}: learner 0, manager 0, actor 0 (shared)"
+    assert said in list(training_lines.lines(rows, None))
 
 
 def test_a_measured_run_has_its_rows() -> None:

@@ -320,7 +320,7 @@ def check_threads(schedule: Schedule, name: str = "cartpole-dqn", mapping: Mappi
 @pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg", "pendulum-td3", "pendulum-sac"])
 def test_what_threads_can_run_passes(name: str) -> None:
     check_threads(asked(actors=5, processes=2, learners=2), name)
-    check_threads(asked(actors=4, presampled_batches=50, replay_beside=True), name)
+    check_threads(asked(actors=4, presampled_batches=50, replay_beside=True, pinned=True), name)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,30 @@ def test_actors_and_learners_work_alone(actors: int, learners: int) -> None:
             call(0)
 
 
+def test_threads_run_on_the_cores_that_they_are_bound_to() -> None:
+    usable, limit = sorted(os.sched_getaffinity(0)), time.monotonic() + LIMIT_S
+    made = training(actors=2, learners=2, pacing=Pacing(64, 1, 16, 2, True))
+    made.fill()
+    before = set(os.listdir("/proc/self/task"))
+    made.place(learners=[usable[0]] * 2, managers=[usable[-1]] * 2, actors=[usable[-1]] * 2)
+    running = threading.Thread(target=made.run, args=(3000,))
+    running.start()
+    found: set[tuple[int, ...]] = set()
+    while running.is_alive() and time.monotonic() < limit:
+        for thread in set(os.listdir("/proc/self/task")) - before - {str(running.native_id)}:
+            with suppress(ProcessLookupError):  # it has ended
+                found.add(tuple(sorted(os.sched_getaffinity(int(thread)))))
+    running.join()
+    assert {(usable[0],), (usable[-1],)} <= found
+    for cores, words in (
+        ({"learners": [usable[0]]}, r"learners: found \[\d+\]; allowed: 2 of"),
+        ({"learners": [usable[0]] * 2, "managers": [10**6] * 2}, r"managers: found \[1000000, 1000000\]"),
+        ({"learners": [usable[0]] * 2, "managers": [usable[0]] * 2}, r"actors: found \[\]; allowed: 2 of"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            made.place(**cores)
+
+
 def test_what_is_stored_are_transitions_of_the_environment() -> None:
     made = training(CONTINUOUS, actors=2, count=2, pacing=Pacing(200, 1, 16))
     made.run(100)
@@ -205,6 +230,7 @@ CALLS: dict[str, Callable[[ParallelTraining], object]] = {
     "run": lambda made: made.run(1),
     "collect": lambda made: made.collect(1),
     "learn": lambda made: made.learn(1),
+    "place": lambda made: made.place([0, 0]),
     "take_episodes": lambda made: made.take_episodes(),
     "spent_s": lambda made: made.spent_s(),
     "state_dict": lambda made: made.state_dict(),
