@@ -108,8 +108,11 @@ def as_frame(stored: Sequence[tuple[RunRecord, str, str, Row]]) -> "pd.DataFrame
     frame = pd.DataFrame(
         rows, columns=[*RUN_COLUMNS, "kind", "who", "where", *tables.SHARED, *own], dtype=object
     )
-    numbers = {"run": "int64", "batch_size": "Int64", "value": "float64", "low": "float64", "high": "float64"}
-    return frame.astype(numbers).copy()  # in one piece a type of columns
+    frame["run"] = frame["run"].astype("int64")
+    frame["batch_size"] = frame["batch_size"].astype("Int64")
+    for name in ("value", "low", "high"):
+        frame[name] = frame[name].astype("float64")
+    return frame.copy()  # in one piece a type of columns
 
 
 class Run:
