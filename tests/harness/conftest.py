@@ -5,17 +5,27 @@ from collections.abc import Iterator
 import pytest
 from markupsafe import Markup
 
+from placerl.harness.platforms import this_machine
 from placerl.harness.profile.cases import trained
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _short_training_before_a_profile() -> Iterator[None]:
-    """Let learners be timed after few gradient steps: no test reads the times."""
+def _short_measurements() -> Iterator[None]:
+    """Let learners be timed after few gradient steps, and links with little memory: no test reads the times."""
     patch = pytest.MonkeyPatch()
     patch.setattr(trained, "STEPS", 60)
     patch.setattr(trained, "FILL", 300)
+    patch.setattr(this_machine, "_LINK_BYTES", 2**20)
     yield
     patch.undo()
+
+
+@pytest.fixture
+def pages_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves a report's pages out: the test reads what a command prints of the report."""
+    from placerl.harness.report import site
+
+    monkeypatch.setattr(site, "_write_platform", lambda folder, *_: folder / "index.html")
 
 
 @pytest.fixture

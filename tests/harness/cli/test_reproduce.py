@@ -120,6 +120,7 @@ def test_a_run_keeps_its_peak_memory_also_when_it_ends_early(
     assert 10**8 < main <= largest, "PyTorch is loaded"
 
 
+@pytest.mark.usefixtures("pages_not_written")
 def test_its_last_lines_say_how_many_timed_rows_are_too_noisy(
     placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

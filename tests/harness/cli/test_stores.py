@@ -33,7 +33,7 @@ def test_a_report_as_json_has_every_verdict(placerl: Placerl, tmp_path: Path) ->
     assert all(verdict["ours"] for verdict in answer["verdicts"] if verdict["verdict"] != "not run")
 
 
-@pytest.mark.usefixtures("plots_not_drawn")
+@pytest.mark.usefixtures("pages_not_written")
 def test_a_report_says_how_many_timed_rows_are_too_noisy(placerl: Placerl, tmp_path: Path) -> None:
     with Store.open(tmp_path / "placerl.sqlite") as store:
         run = store.begin_run("quick", "r1", {"fingerprint": "f"})

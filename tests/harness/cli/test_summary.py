@@ -11,11 +11,10 @@ from placerl.harness.report import reading
 from tests.harness.cli.command_line import Placerl
 from tests.harness.report import sample
 
-pytestmark = pytest.mark.usefixtures("plots_not_drawn")
-
 MOST = 40
 
 
+@pytest.mark.usefixtures("plots_not_drawn")
 def test_the_answers_come_first_and_the_report_last(placerl: Placerl, tmp_path: Path) -> None:
     sample.write(tmp_path / "placerl.sqlite")
     outcome = placerl("report", "--results", str(tmp_path))
@@ -43,6 +42,7 @@ def test_the_answers_come_first_and_the_report_last(placerl: Placerl, tmp_path: 
         assert sum(map(int, counted.split()[1:])) == sum(verdict.paper == paper for verdict in verdicts)
 
 
+@pytest.mark.usefixtures("pages_not_written")
 def test_many_workloads_are_cut_short(placerl: Placerl, tmp_path: Path) -> None:
     rows = [
         row
@@ -60,6 +60,7 @@ def test_many_workloads_are_cut_short(placerl: Placerl, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.usefixtures("pages_not_written")
 def test_of_a_paper_alone_its_verdicts_are_printed_and_no_others(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """Rows of a store for tests, as `Store.frame()` gives them."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from placerl.harness import papers
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Claim, Finding, Verdict
-from placerl.harness.store.store import Store
+from placerl.harness.store.store import Run, Store
 from tests.harness.old_form import row_of
 
 MACHINE = {"fingerprint": "test-machine", "cpu": {"model": "Test CPU", "cores": 2}}
@@ -123,9 +124,14 @@ def frame_of(folder: Path, *measurements: Row) -> pd.DataFrame:
     """The frame of a store that holds these measurements, one cell each."""
     with Store.open(folder / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", MACHINE, fresh=True)
-        for index, item in enumerate(measurements):
-            run.finish(f"cell/{index}", [item])
+        finish_each(store, run, measurements)
         return store.frame(run=run.record.id)
+
+
+def finish_each(store: Store, run: Run, measurements: Iterable[Row]) -> None:
+    """Store one finished cell a row, as `Run.finish` does, which would write the whole file for each."""
+    cells = [(f"cell/{index}", run.record.started_at, [item]) for index, item in enumerate(measurements)]
+    store.take_in("test", run.record, cells)
 
 
 def verdict(key: str, folder: Path, *rows: Row) -> Verdict:

@@ -87,7 +87,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     vars(papers).pop("toy", None)
 
 
-@pytest.mark.usefixtures("toy")
+@pytest.mark.usefixtures("toy", "plots_not_drawn")
 def test_a_folder_is_all_that_a_paper_takes(tmp_path: Path) -> None:
     path, tier = tmp_path / "store.sqlite", TIERS["quick"]
     (claim,) = papers.claims("TOY")
@@ -96,13 +96,16 @@ def test_a_folder_is_all_that_a_paper_takes(tmp_path: Path) -> None:
 
     with Store.open(path) as store:
         plan.execute(store.begin_run("quick", "revision", MACHINE), cells, silent)
-        (verdict,) = papers.evaluate(store.frame(), "TOY")
+        frame = store.frame()
+    (verdict,) = papers.evaluate(frame, "TOY")
     assert (verdict.finding.outcome, verdict.finding.ours[0].value) == (Outcome.REPRODUCED, 2.0)
 
     site.write(path, tmp_path / "report")
     assert "A Toy (2026)" in (tmp_path / "report" / "papers" / "TOY.html").read_text()
     page = (tmp_path / "report" / "claims" / "TOY-F1.html").read_text()
-    assert ">the axis of the toy</text>" in page
+    drawn = verdict.claim.draw(frame)
+    assert drawn is not None
+    assert [axes.get_xlabel() for axes in drawn.axes] == ["the axis of the toy"]
     assert "placerl reproduce --only TOY-F1 --tier quick" in page
     other = (tmp_path / "report" / "claims" / "FIX-III.html").read_text()
     assert "own axes" in page
@@ -117,7 +120,7 @@ def test_a_folder_is_all_that_a_paper_takes(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.usefixtures("toy")
+@pytest.mark.usefixtures("toy", "plots_not_drawn")
 def test_without_its_rows_it_is_not_run_and_not_drawn(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     with Store.open(path) as store:

@@ -13,7 +13,7 @@ from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.report.content import Content
 from placerl.harness.store.store import Store
 from tests.harness.old_form import row_of
-from tests.harness.papers.rows import compared, measurement, predicted, profiled, trained
+from tests.harness.papers.rows import compared, finish_each, measurement, predicted, profiled, trained
 
 MACHINE = {
     "fingerprint": "f00d-test",
@@ -232,8 +232,7 @@ def write_merged(path: Path) -> Path:
     """Makes the store of `write` at `path`, with an earlier run of another machine."""
     with Store.open(path) as store:
         run = store.begin_run("quick", "0123456789abcdef", ELSEWHERE)
-        for index, item in enumerate(rows_elsewhere()):
-            run.finish(f"cell/{index}", [item])
+        finish_each(store, run, rows_elsewhere())
     return write(path)
 
 
@@ -243,6 +242,5 @@ def write(path: Path) -> Path:
         old = store.begin_run("quick", "0ld", MACHINE)
         old.finish("old", [profiled("sum_tree.sample", 1.0)])
         run = store.begin_run("quick", "0123456789abcdef", MACHINE)
-        for index, item in enumerate(rows()):
-            run.finish(f"cell/{index}", [item])
+        finish_each(store, run, rows())
     return path

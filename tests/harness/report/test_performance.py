@@ -17,7 +17,7 @@ from placerl.harness.report.reading import read
 from placerl.harness.report.rows.trainings import Portability
 from placerl.harness.store.store import Store
 from placerl.harness.validate import rows as validation_rows
-from tests.harness.papers.rows import MACHINE, frame_of, trained
+from tests.harness.papers.rows import MACHINE, finish_each, frame_of, trained
 
 MAPPINGS = {"native-native-cpu": 400.0, "torch-native-cpu": 100.0}
 FPGA = "fpga:u200-fpga:u200-fpga:u200"
@@ -79,8 +79,7 @@ def store(path: Path, *machines: list[Row]) -> Path:
     with Store.open(path / "store.sqlite") as opened:
         for number, found in enumerate(machines):
             run = opened.begin_run("quick", "r", MACHINE | {"fingerprint": f"machine {number}"}, fresh=True)
-            for index, row in enumerate(found):
-                run.finish(f"cell/{index}", [row])
+            finish_each(opened, run, found)
     return path / "store.sqlite"
 
 

@@ -9,7 +9,7 @@ from tests.harness.cli.command_line import Placerl
 
 def test_every_layout_of_a_small_tree(placerl: Placerl, tmp_path: Path) -> None:
     folders = ["--out", str(tmp_path / "out"), "--results", str(tmp_path)]
-    options = ["--rounds", "5", "--capacities", "500", "--batch-size", "32"]
+    options = ["--rounds", "5", "--capacities", "500", "--batch-size", "2048"]
     outcome = placerl("bench", "layouts", *folders, *options)
     assert outcome.status == 0
     text = (tmp_path / "out" / "table.md").read_text()

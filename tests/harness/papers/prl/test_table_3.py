@@ -15,7 +15,7 @@ from placerl.harness.papers.prl.benchmarks import WORKLOADS
 from placerl.harness.report import site
 from placerl.harness.store.store import Store
 from tests.harness.old_form import details_of, replace
-from tests.harness.papers.rows import TOO_FEW, compared, mapped, trained, verdict
+from tests.harness.papers.rows import TOO_FEW, compared, finish_each, mapped, trained, verdict
 
 DEVICES = "PRL-T3-device-portability"
 ON_CPU = [mapped("native-native-cpu", 100.0, 64), mapped("opencl-flat-cpu", 50.0, 64)]
@@ -114,8 +114,7 @@ def merged(path: Path, *machines: list[Row]) -> pd.DataFrame:
     with Store.open(path) as store:
         for number, rows in enumerate(machines):
             run = store.begin_run("quick", "revision", {"fingerprint": f"machine-{number}"})
-            for index, row in enumerate(rows):
-                run.finish(f"cell/{index}", [row])
+            finish_each(store, run, rows)
         return store.frame()
 
 
