@@ -3,11 +3,13 @@
 The papers' own models give the designs' cycles and the resources that they need.
 """
 
+import math
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
+from placerl.harness import workloads
 from placerl.harness.cli.app import OneLineErrors, app
 from placerl.harness.cli.bench.command import numbers, section
 from placerl.harness.cli.common import JsonOption, print_json
@@ -31,7 +33,8 @@ NetworkArgument = Annotated[
     str,
     typer.Argument(
         metavar="NETWORK",
-        help=f"{', '.join(PPO_NETWORKS)} (PPO 5.1), or the neurons of an MLP's layers, inputs first: 11,256,256,3.",
+        help=f"A workload such as hopper-ddpg; {', '.join(PPO_NETWORKS)} (PPO 5.1); or the neurons of an MLP's layers, "
+        "inputs first: 11,256,256,3.",
     ),
 ]
 ExploredDeviceOption = Annotated[
@@ -47,16 +50,18 @@ def explore() -> None:
     """Choose an accelerator's design parameters: which fit an FPGA, and how fast they are by a paper's model."""
 
 
-@explorer.command("map", epilog="Example: `placerl explore map 11,256,256,3 --device u200`")
+@explorer.command("map", epilog="Example: `placerl explore map hopper-ddpg --device u200`")
 def explore_map(
     network: NetworkArgument,
     device: ExploredDeviceOption = "u200",
     algorithm: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--algorithm", help="dqn, or ddpg: NETWORK is its actor, the critic has its hidden layers."
+            "--algorithm",
+            help="dqn, or ddpg: NETWORK is its actor, the critic has its hidden layers. By default a workload's own, "
+            "or dqn.",
         ),
-    ] = "dqn",
+    ] = None,
     batch_size: Annotated[
         int, typer.Option("--batch-size", min=1, max=2**14, help="Items of a batch.")
     ] = 256,
@@ -129,12 +134,14 @@ def _learner(design: pipeline.PipelineDesign) -> dict[str, Any]:
     return {**asdict(design), "cycles": design.formula_cycles, "resources": asdict(design.resources)}
 
 
-def _networks(network: str, algorithm: str) -> dict[str, tuple[int, ...]]:
+def _networks(network: str, algorithm: str | None) -> dict[str, tuple[int, ...]]:
     """Return the neurons of an algorithm's networks, by name.
 
     Raises:
         UserError: there is no pipeline for the algorithm, or the text is not an MLP's neurons.
     """
+    if algorithm is None:
+        algorithm = workloads.load(network).algorithm.name if network in workloads.names() else "dqn"
     if algorithm not in pipeline.ALGORITHMS:
         raise UserError(
             "command line", "--algorithm", repr(algorithm), ", ".join(pipeline.ALGORITHMS), name=algorithm
@@ -217,19 +224,26 @@ def layers_of(network: str) -> tuple[GemmLayer, ...]:
     """Return the layers of a network, as matrix products.
 
     Args:
-        network: the name of one of the PPO paper's networks, or the numbers of an MLP's neurons, separated by
-            commas, inputs first, such as "11,256,256,3".
+        network: the name of a workload or of one of the PPO paper's networks, or the numbers of an MLP's neurons,
+            separated by commas, inputs first, such as "11,256,256,3". Of an actor and a critic it is the actor.
 
     Raises:
         UserError: the text is neither.
     """
     if network in PPO_NETWORKS:
         return PPO_NETWORKS[network]
+    if network in workloads.names():
+        item = workloads.load(network)
+        if item.network.kind != "mlp":
+            raise UserError("command line", "NETWORK", network, "a workload whose network is an MLP")
+        shape = item.environment.observation_shape
+        return mlp(math.prod(shape), *item.network.hidden, item.environment.action_size)
     sizes = network.split(",")
     good = all(size.strip().isdecimal() and 1 <= int(size) <= MOST_NEURONS for size in sizes)
     if not good or len(sizes) < 2:
         allowed = (
-            f"{', '.join(PPO_NETWORKS)}, or two or more numbers from 1 to {MOST_NEURONS}, separated by commas"
+            f"a workload, {', '.join(PPO_NETWORKS)}, or two or more numbers from 1 to {MOST_NEURONS}, separated by "
+            "commas"
         )
         raise UserError("command line", "NETWORK", repr(network), allowed, name=network)
     return mlp(*map(int, sizes))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -25,6 +25,12 @@ from placerl.harness.mapping.answer import MACHINE
 from placerl.harness.mapping.roofline import platforms as modelled_platforms
 from placerl.harness.profile.simulated_devices import DEVICES
 from placerl.harness.store.rows import PieceTime, PredictedRate
+
+if TYPE_CHECKING:
+    from placerl.harness.plan.predicting import Predictions
+
+SHOWN = 3
+"""Numbers of a platform shown that would change the choice, the nearest first."""
 
 
 @app.command(
@@ -58,6 +64,18 @@ def map_command(  # noqa: PLR0913 (a command: its options)
             "measured on, such as h200. The FPGA joins such a GPU.",
         ),
     ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=NUMBER",
+            help="A number of another platform, such as link.cpu-gpu.gb_s=32 or device.gpu.launch_us=4, next to the "
+            "platform as it is; may be repeated.",
+        ),
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="PLATFORM", help="Another platform next to this one.")
+    ] = None,
     precision: PrecisionOption = None,
     tier_name: TierOption = "quick",
     everything: Annotated[
@@ -71,9 +89,11 @@ def map_command(  # noqa: PLR0913 (a command: its options)
     from placerl.harness.mapping import absent_platforms
     from placerl.harness.mapping.answer import answer
     from placerl.harness.plan.predicting import predictions
+    from placerl.harness.plan.sensitivity import LARGEST, turning_points
 
     if name is None:
         given = {"--batch-size": batch_size, "--precision": precision, "--platform": platform_name}
+        given |= {"--set": changes, "--against": against}
         asked = {
             key: value for key, value in given.items() if value not in (None, [], platforms.THIS_MACHINE)
         }
@@ -88,13 +108,30 @@ def map_command(  # noqa: PLR0913 (a command: its options)
         tier=tier_name,
         results=results,
         other_sizes=not as_json,
+        changes=changes or (),
     )
+    beside: dict[str, Predictions] = {}
+    for label, other in ((platform_name, platform_name if changes else None), (against, against)):
+        if label and other:
+            beside[label] = predictions(
+                name, batch_size, platform=other, tier=tier_name, results=results, other_sizes=False
+            )
     item, rows, size = predicted.workload, predicted.rows, predicted.workload.training.batch_size
     if as_json:
-        print_json([row.to_json() for row in (*predicted.inputs, *rows)])
+        every = [row for one in (predicted, *beside.values()) for row in (*one.inputs, *one.rows)]
+        print_json([row.to_json() for row in every])
         return
     for line in answer(rows, predicted.elsewhere):
         out.print(line, markup=False)
+    if predicted.modelled is not None:
+        points = turning_points(item, size, predicted.modelled)
+        for point in points[:SHOWN]:
+            out.print(str(point), markup=False)
+        if not points:
+            out.print(f"No number of the platform changes it by itself, up to a factor of {LARGEST:g}.")
+    if beside:
+        with_changes = f"{platform_name} with {', '.join(changes)}" if changes else platform_name
+        _show_side_by_side({with_changes: predicted} | beside)
     if predicted.inputs and everything:
         _show_inputs(predicted.inputs)
     where = platform_name if device is None else f"{platform_name} with {device}"
@@ -142,6 +179,20 @@ def _study(
         "~: from a time that is too noisy; ?: noise alone may explain the loss; –: not predicted",
         markup=False,
     )
+
+
+def _show_side_by_side(by_name: "Mapping[str, Predictions]") -> None:
+    """Print the choice on each platform, and how many times as fast it is as that on the first."""
+    from placerl.harness.mapping.answer import chosen_of
+
+    first = 0.0
+    for name, predicted in by_name.items():
+        if (chosen := chosen_of(predicted.rows)) is None:
+            out.print(f"{name}: no mapping was chosen", markup=False)
+            continue
+        first = first or chosen.gps
+        said = f"{chosen.strategy} chooses {chosen.mapping}: {chosen.gps:,.1f} gradient steps/s"
+        out.print(f"{name}: {said}, {chosen.gps / first:.3g} times the first", markup=False)
 
 
 def _show_inputs(rows: list[PieceTime]) -> None:

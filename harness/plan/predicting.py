@@ -22,7 +22,7 @@ from placerl.harness.measure.conditions import quota_warning
 from placerl.harness.pieces.memory import check_learner
 from placerl.harness.plan import plan, tiers
 from placerl.harness.plan.tiers import Tier
-from placerl.harness.platforms import overheads, this_machine
+from placerl.harness.platforms import overheads, this_machine, what_if
 from placerl.harness.profile import lent
 from placerl.harness.profile import simulated as simulated_profile
 from placerl.harness.store.cell import Cell
@@ -32,7 +32,7 @@ from placerl.harness.store.store import Run, Store
 from placerl.primitives.quantization.precision import FLOAT_32, NAMES, OTHER_PRECISIONS
 
 _PRECISIONS, _DEVICE = OptionName("precisions", "--precision"), OptionName("device")
-_PLATFORM = OptionName("platform")
+_PLATFORM, _SET = OptionName("platform"), OptionName("changes", "--set")
 
 
 def begin(results: Path, tier: Tier, fresh: bool = False) -> Run:
@@ -171,15 +171,17 @@ class Predictions:
             whose times are rows of suite `profile`.
         rows: predictions of every strategy, of suite `prediction`.
         elsewhere: predictions for the same workload at other batch sizes, where there are any.
+        modelled: the platform whose times were modelled; None for this machine.
     """
 
     workload: workloads.Workload
     inputs: list[PieceTime]
     rows: list[PredictedRate]
     elsewhere: list[PredictedRate]
+    modelled: platforms.PlatformFile | None = None
 
 
-def predictions(
+def predictions(  # noqa: PLR0913 (the options of a command)
     name: str,
     batch_size: int | None = None,
     *,
@@ -189,6 +191,7 @@ def predictions(
     tier: str = "quick",
     results: Path = RESULTS,
     other_sizes: bool = True,
+    changes: Sequence[str] = (),
 ) -> Predictions:
     """Return the predictions of every strategy for a workload. The arguments are the options of `placerl map`.
 
@@ -202,6 +205,7 @@ def predictions(
         precisions: number formats in which learners are timed as well as in float32.
         tier: name of the tier, which gives the time to spend on measurements.
         other_sizes: whether another platform's times are modelled at other batch sizes, too.
+        changes: numbers of another platform to change, such as "link.cpu-gpu.gb_s=32" (`platforms.what_if`).
 
     Raises:
         UserError: there is no such workload, platform, device, precision or tier, two of them exclude each other, or
@@ -224,6 +228,9 @@ def predictions(
         if platform != platforms.THIS_MACHINE:
             raise UserError(COMMAND_LINE, _DEVICE, device, ("none with another ", _PLATFORM))
     if platform == platforms.THIS_MACHINE:
+        if changes:
+            measured = ("none for this machine, which is measured; another ", _PLATFORM)
+            raise UserError(COMMAND_LINE, _SET, changes[0], measured)
         with closing(begin(results, time_to_spend)) as run:
             if gpu is not None:
                 own = [*profiled(run, item, time_to_spend), *simulated(run, item, lent.BOARD)]
@@ -235,11 +242,12 @@ def predictions(
             if device is None and not others:
                 elsewhere = run.rows(PredictedRate, suite=Suite.PREDICTION, workload=item.name)
     else:
-        modelled, assumed = overheads.completed(platforms.load(platform))
+        modelled, assumed = overheads.completed(what_if.changed(platforms.load(platform), changes))
         inputs, rows = absent_platforms.predictions(item, size, modelled)
         for other in set(item.training.batch_sizes) - {size} if other_sizes else ():
             with suppress(UserError):  # a platform of published tables has some batch sizes alone
                 elsewhere += absent_platforms.predictions(item, other, modelled)[1]
         for line in assumed:  # of a platform that could be modelled
             print(line, file=sys.stderr)
+        return Predictions(item, inputs, rows, elsewhere, modelled)
     return Predictions(item, inputs, rows, elsewhere)

@@ -48,6 +48,17 @@ def test_map_finds_the_fastest_learner_that_fits(placerl: Placerl) -> None:
     assert found["replay"]["banks"] >= 1
 
 
+def test_a_workload_stands_for_its_network_and_algorithm(placerl: Placerl) -> None:
+    named = ("explore", "map", "hopper-ddpg", "--json")
+    spelt = ("explore", "map", "11,256,256,3", "--algorithm", "ddpg", "--json")
+    assert placerl(*named).out == placerl(*spelt).out
+    assert placerl("explore", "ppo", "hopper-ppo", "--json").status == 0
+    refused(
+        placerl("explore", "map", "pong-dqn"),
+        "NETWORK: found pong-dqn; allowed: a workload whose network is an",
+    )
+
+
 def test_map_s_ddpg_has_a_critic_that_takes_the_action(placerl: Placerl) -> None:
     arguments = ("explore", "map", "4,8,8,1", "--algorithm", "ddpg", "--batch-size", "32")
     found = json.loads(placerl(*arguments, "--json").out)

@@ -307,3 +307,32 @@ def test_without_a_workload_everything_that_was_measured_on_a_gpu_is_judged(
     judged = json.loads(placerl("map", "--device", "h200", "--results", str(tmp_path), "--json").out)
     assert len(judged) == 4 * cells, "two sets of devices, two models"
     assert all("NVIDIA H200" in cell["machine"] for cell in judged)
+
+
+def test_a_change_of_a_platform_is_shown_next_to_it_and_to_another_one(
+    placerl: Placerl, tmp_path: Path
+) -> None:
+    asked = ("map", "hopper-ddpg", "--platform", "map-tpds23", "--results", str(tmp_path / "results"))
+    change = ("--set", "device.gpu.launch_us=90")
+    outcome = placerl(*asked, *change, "--against", "ppoaccel")
+    assert outcome.status == 0, outcome.err
+    said = " ".join(outcome.out.split())
+    assert re.search(
+        r"With device\.gpu\.launch_us=[\d.]+, 0\.\d+ times as large, it would be torch:cuda-", said
+    )
+    pattern = (
+        r"map-tpds23 with device\.gpu\.launch_us=90: map-tpds23 chooses fpga-fpga-fpga: .*, 1 times the first"
+    )
+    assert re.search(pattern, said)
+    assert re.search(
+        r"map-tpds23: map-tpds23 chooses torch:cuda-native-cuda: 1,552\.8 gradient steps/s, 2\.\d+ ", said
+    )
+    assert "ppoaccel: map-tpds23 chooses" in said
+    found = json.loads(placerl(*asked, *change, "--json").out)
+    rates = [row["value"] for row in found if row.get("strategy") == "map-tpds23" and row["chosen"]]
+    assert len(rates) == 2
+    assert rates[1] > rates[0]
+    refused(
+        placerl("map", "hopper-ddpg", *change), "--set: found device.gpu.launch_us=90; allowed: none for this"
+    )
+    refused(placerl("map", "--device", "h200", *change), "--set: found", "allowed: none without a workload")

@@ -1,0 +1,75 @@
+"""Finds how much a number of a platform would have to change before another mapping is chosen."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from placerl.harness.core.errors import UserError
+from placerl.harness.mapping import absent_platforms
+from placerl.harness.mapping.answer import chosen_of
+from placerl.harness.platforms import PlatformFile, what_if
+from placerl.harness.workloads import Workload
+
+LARGEST = 16.0
+"""Largest factor, up and down, that is tried."""
+_HALVINGS = 6  # of the factor's logarithm: the answer is exact within 16^(1/64), 4%
+
+
+@dataclass(frozen=True)
+class TurningPoint:
+    """The factor of one number of a platform from which on another mapping is chosen.
+
+    Attributes:
+        name: the number, such as "link.cpu-gpu.gb_s".
+        stated: its value.
+        factor: what it is multiplied by; below 1 for a smaller number.
+        mapping: the mapping that is chosen then.
+    """
+
+    name: str
+    stated: float
+    factor: float
+    mapping: str
+
+    def __str__(self) -> str:
+        value = self.stated * self.factor
+        return f"With {self.name}={value:.3g}, {self.factor:.2g} times as large, it would be {self.mapping}."
+
+
+def turning_points(item: Workload, batch_size: int, platform: PlatformFile) -> list[TurningPoint]:
+    """Return the turning points of a platform's numbers up to a factor of `LARGEST`, the nearest first.
+
+    Args:
+        platform: another one than this machine, whose times are modelled.
+    """
+
+    def choice(name: str, factor: float) -> str:
+        value = what_if.numbers(platform)[name]
+        assert value is not None
+        changed = what_if.with_number(platform, name, value.value * factor)
+        chosen = chosen_of(absent_platforms.predictions(item, batch_size, changed)[1])
+        return chosen.mapping if chosen else ""
+
+    points: list[TurningPoint] = []
+    for name, number in what_if.numbers(platform).items():
+        if number is None:
+            continue
+        for largest in (LARGEST, 1 / LARGEST):
+            with suppress(UserError):  # out of a number's range, or no whole number of cores
+                points += _between(name, number.value, largest, choice)
+    return sorted(points, key=lambda point: max(point.factor, 1 / point.factor))
+
+
+def _between(
+    name: str, stated: float, largest: float, choice: Callable[[str, float], str]
+) -> list[TurningPoint]:
+    """Return the turning point of a number between factor 1 and the largest one; nothing if both choose the same."""
+    own, other = choice(name, 1.0), choice(name, largest)
+    if other == own:
+        return []
+    low, high = 0.0, 1.0  # shares of the largest factor's logarithm
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        found = choice(name, largest**middle)
+        low, high, other = (middle, high, other) if found == own else (low, middle, found)
+    return [TurningPoint(name, stated, largest**high, other)]
