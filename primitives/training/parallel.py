@@ -249,8 +249,9 @@ class ParallelTraining(OneCaller):
         """Bind each thread to a core; the threads of the next calls, too.
 
         Args:
-            learners, managers, actors: numbers of cores, one for each thread of each kind. Where one thread is actor
-                and learner in turns, the learner's core is its own.
+            learners: numbers of cores, one for each learner's thread, which may also be the actor in turns.
+            managers: numbers of cores, one for each replay manager's thread.
+            actors: numbers of cores, one for each other actor's thread.
 
         Raises:
             ValueError: another number of cores, or a core that this process may not use.

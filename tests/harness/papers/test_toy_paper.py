@@ -1,5 +1,6 @@
 """A paper is a folder: one in a temporary place is planned, measured, judged, drawn and exported like any other."""
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,59 +17,8 @@ from placerl.harness.report import export, site
 from placerl.harness.store.store import Store
 from tests.harness.papers.rows import MACHINE
 
-PACKAGE = """
-from placerl.harness.papers.discovery import Paper
-
-PAPER = Paper("TOY", "A Toy (2026)")
-"""
-FIGURE_1 = """
-from dataclasses import dataclass
-
-from placerl.harness.core.provenance import Provenance
-from placerl.harness.papers import charts
-from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import experiment_cells
-from placerl.harness.papers.evidence import number, rows_of
-from placerl.harness.papers.experiments import Columns, Experiment
-from placerl.harness.papers.number import Number, ratio
-
-
-@dataclass(frozen=True)
-class Budget(Columns):
-    budget_s: float
-
-
-EXPERIMENT = Experiment("TOY-F1", "a toy", "time_per_call", Budget)
-
-
-def measure(budget_s, report):
-    report(0, 1, "toy")
-    of = {"primitive": "toy", "quantity": "time_per_call", "provenance": Provenance.MEASURED}
-    row = EXPERIMENT.row
-    return [row(Budget(budget_s), batch_size=n, value=time_s, **of) for n, time_s in ((1, 0.5), (2, 1.0))]
-
-
-def times(frame):
-    return [number(row, f"batch size {row.batch_size}") for row in rows_of(frame, EXPERIMENT)]
-
-
-class TwiceTheBatch(Claim):
-    key, place, position = "TOY-F1", "3, Fig. 1", 1
-    statement = "Twice the batch takes twice the time"
-    published = (Number("gain", 2.0, "ratio", Provenance.PUBLISHED, "TOY 3, Fig. 1"),)
-    needs = "the experiment TOY-F1"
-    measured_by = (experiment_cells(EXPERIMENT, measure),)
-
-    def judge(self, frame):
-        found = times(frame)
-        if len(found) < 2:
-            return Finding(Outcome.NOT_RUN, needs=self.needs)
-        gain = ratio("gain", found[1], found[0])
-        return Finding(Outcome.REPRODUCED if gain.value == 2 else Outcome.NOT_REPRODUCED, (gain,), "As printed.")
-
-    def panels(self, frame):
-        return [charts.Panel("the axis of the toy", "time", [charts.line("toy", enumerate(times(frame), 1))])]
-"""
+TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorials" / "paper.md"
+PACKAGE, FIGURE_1 = re.findall(r"```python\n(.*?)```", TUTORIAL.read_text(encoding="utf-8"), re.DOTALL)
 
 
 @pytest.fixture
