@@ -65,6 +65,7 @@ class Suite(StrEnum):
     BENCH_ADAPTERS = "bench-adapters", "this replay in other libraries", _ANY
     BENCH_CLUSTER = "bench-cluster", "cells on several machines", _ANY
     BENCH_ENVIRONMENTS = "bench-environments", "steps of environments in every library", _ANY
+    BENCH_GPU = "bench-gpu", "gradient steps that stay on a device, and the same called by the host", _ANY
     BENCH_LAYOUTS = "bench-layouts", "layouts of the sum tree", _ANY
     BENCH_LEARNER = "bench-learner", "gradient steps of every library", _ANY
     BENCH_MAPPING = "bench-mapping", "the best choice of each cell, and what strategies lose", _VALIDATION

@@ -13,12 +13,13 @@ from placerl.harness.compare.equal_steps import StepExtent
 from placerl.harness.compare.registry import is_built
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
+from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.assignments import CUDA
 from placerl.harness.papers.cells import GPU_TIER
 from placerl.harness.plan import plan
 from placerl.harness.plan.tiers import Tier
-from placerl.harness.profile import measured
+from placerl.harness.profile import measured, resident_steps
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run
 from placerl.harness.validate import on_device
@@ -44,6 +45,7 @@ ON_DEVICE = Mapping.parse("torch:cuda-native-cpu")
 LIBRARIES = ("sb3",)
 """Libraries whose worker can put its networks on a CUDA device."""
 CLAIMS = (
+    "resident",
     "claim/MAP-A2",
     "trained",
     "claim/PPO-T2/*/cuda",
@@ -54,6 +56,7 @@ CLAIMS = (
 )
 """The order of what follows the primitives: cells of claims, by their keys, and this file's own groups."""
 TRAINED_S = 20.0
+RESIDENT_S = 8.0
 SET_UP_S = 3.0  # of a cell with one process, beside its budget
 
 GPU = Tier(
@@ -91,7 +94,7 @@ def cells() -> list[Cell]:
     """
     of_any_tier = {cell.key for cell in papers.cells(replace(GPU, name="any"))}
     of_claims = [cell for cell in papers.cells(GPU) if cell.key not in of_any_tier]
-    groups = {"trained": list(_trained()), "compare": list(_compared())}
+    groups = {"resident": list(_resident()), "trained": list(_trained()), "compare": list(_compared())}
     ordered = [primitives_cell(workloads.load(name), size) for name, size in PRIMITIVES]
     for pattern in CLAIMS:
         ordered += groups.get(pattern) or [c for c in of_claims if fnmatchcase(c.key, pattern)]
@@ -101,6 +104,16 @@ def cells() -> list[Cell]:
 def libraries_left_out() -> list[str]:
     """Return the libraries that are not compared here, because their environments are not built."""
     return [name for name in LIBRARIES if not is_built(name)]
+
+
+def _resident() -> Iterator[Cell]:
+    for name, size in resident_steps.TIMED:
+        item = workloads.load(name)
+
+        def measure(run: Run, report: Report, item: Workload = item, size: int = size) -> Sequence[Row]:
+            return resident_steps.profile(item, size, CUDA, RESIDENT_S, report)
+
+        yield Cell(f"{Suite.BENCH_GPU}/{name}/{size}/{CUDA}", RESIDENT_S + SET_UP_S, measure, name)
 
 
 def _trained() -> Iterator[Cell]:

@@ -31,6 +31,8 @@ def test_every_cell_is_small_and_what_is_worth_most_comes_first() -> None:
     order = [
         "profile/hopper-ddpg/32/",
         "profile/cartpole-ddpg/2048/",
+        "bench-gpu/cartpole-dqn/32/cuda",
+        "bench-gpu/hopper-ddpg/256/cuda",
         "claim/MAP-A2",
         "validation/hopper-ddpg/32/on-cuda",
         "claim/PPO-T2/hopper/cuda",

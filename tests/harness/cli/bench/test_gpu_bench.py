@@ -1,0 +1,42 @@
+"""The table of gradient steps that stay on a device."""
+
+import pytest
+
+from placerl.harness.cli.bench import gpu_bench
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.profile.resident_steps import STEP, STRICT, ResidentStep
+
+
+def row(primitive: str, value: float | None, steps: int, **own: str) -> ResidentStep:
+    return ResidentStep(
+        suite=gpu_bench.SUITE,
+        workload="cartpole-dqn",
+        quantity="time_per_call",
+        provenance=Provenance.MEASURED,
+        primitive=primitive,
+        batch_size=32,
+        device="cuda",
+        value=value,
+        gradient_steps=steps,
+        **own,
+    )
+
+
+def test_rates_are_compared_with_the_strict_steps() -> None:
+    text = gpu_bench.table([row(STEP, 256 * 20e-6, 256), row(STRICT, 8 * 400e-6, 8)])
+    lines = [line for line in text.splitlines() if line.startswith("| cartpole-dqn")]
+    assert lines[0].replace(" ", "") == "|cartpole-dqn|32|cuda|residentstep|20|20.0|"
+    assert lines[1].replace(" ", "") == "|cartpole-dqn|32|cuda|strictstep|400|1.0|"
+
+
+def test_what_was_not_run_says_why() -> None:
+    text = gpu_bench.table([row(STEP, None, 0, status="not_run", reason="not run: needs cuda: none")])
+    assert "- cartpole-dqn, resident step: not run: needs cuda: none" in text
+
+
+def test_the_device_is_one_of_the_kinds_and_each_workload_is_a_cell() -> None:
+    with pytest.raises(UserError, match="--device: found gpu; allowed: opencl, cuda, host"):
+        gpu_bench.bench("gpu", 1.0)
+    keys = [cell.key for cell in gpu_bench.bench("host", 1.0).cells]
+    assert keys == ["bench-gpu/cartpole-dqn/32/host", "bench-gpu/hopper-ddpg/256/host"]

@@ -1,0 +1,54 @@
+"""Timing gradient steps that stay on a device, rehearsed without a GPU."""
+
+import pytest
+
+from placerl.harness import workloads
+from placerl.harness.core.progress import silent
+from placerl.harness.profile import resident_steps
+from placerl.harness.profile.resident_steps import ROUND, STEP, STRICT
+from placerl.primitives import device
+from placerl.primitives.device.base import KINDS
+from tests.primitives.device.kinds import device_of
+
+CAPACITY = 20_000
+
+
+def small(name: str) -> workloads.Workload:
+    return workloads.override(workloads.load(name), "replay.capacity", CAPACITY, "test")
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "ways"),
+    [("cartpole-dqn", 32, [ROUND, STEP, STRICT]), ("hopper-ddpg", 64, [STEP, STRICT])],
+)
+def test_every_way_of_taking_the_steps_learns(name: str, size: int, ways: list[str]) -> None:
+    cases = resident_steps.cases(small(name), size, device_of("opencl"))
+    assert [case.name for case in cases] == ways
+    for case in cases:
+        case.check(case.setup())
+
+
+@pytest.mark.parametrize("losses", [[0.5, 0.5], [0.5, float("nan")]])
+def test_losses_that_say_nothing_was_learnt_are_refused(losses: list[float]) -> None:
+    left = iter(losses)
+    with pytest.raises(ValueError, match="losses: found"):
+        resident_steps.check(lambda steps: next(left))
+
+
+def test_a_rehearsal_gives_a_row_for_each_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resident_steps, "fitted", lambda item: small(item.name))
+    monkeypatch.setattr(resident_steps, "STEPS", dict.fromkeys(resident_steps.STEPS, 2))
+    device_of("opencl")
+    rows = resident_steps.profile(workloads.load("cartpole-dqn"), 32, "opencl", 0.1, silent)
+    assert [row.primitive for row in rows] == [ROUND, STEP, STRICT]
+    assert not [row.reason for row in rows if row.status == "failed"]
+    assert all(row.value and row.gradient_steps == 2 and row.capacity == CAPACITY for row in rows)
+    assert {row.suite for row in rows} == {"bench-gpu"}
+
+
+def test_without_the_device_a_row_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "unavailable_reason", lambda kind: "no CUDA device")
+    (row,) = resident_steps.profile(workloads.load("cartpole-dqn"), 32, "cuda", 1.0, silent)
+    assert (row.status, row.reason) == ("not_run", "not run: needs cuda: no CUDA device")
+    assert row.device in KINDS
+    assert row.value is None
