@@ -142,9 +142,10 @@ class Schedule:
     overlap: Annotated[int, Offered("Gradient steps in parallel with the actors; 0: in turns.", least=0)] = 0
     learners: Annotated[int, Offered("Processes that each differentiate a part of a batch.", least=1)] = 1
     reallocate: Annotated[bool, Offered("Move actors to training and back as they are needed.")] = False
-    replay_beside: Annotated[bool, Offered("Run replay management and storage in a thread of their own.")] = (
-        False
-    )
+    replay_beside: Annotated[
+        bool,
+        Offered("Run replay management and storage in a thread of their own: of C++, where both are native."),
+    ] = False
     fusion: Annotated[
         Fusion | None, Field(strict=False), Offered("What runs as one call; as much as can when left out.")
     ] = None
@@ -158,8 +159,8 @@ class Schedule:
     threads_native: Annotated[
         bool,
         Offered(
-            "Actors and learners are C++ threads on one replay; --processes is then the number of actor threads, "
-            "0 for one thread that does both in turns."
+            "Actors and learners are C++ threads on one replay, which run free at the workload's ratio of steps; "
+            "--processes is then the number of actor threads, 0 for one thread that does both in turns."
         ),
     ] = False
     pinned: Annotated[
