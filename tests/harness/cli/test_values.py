@@ -1,11 +1,14 @@
 """Empty texts and numbers that are not finite: refused for every option and argument of every command."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
+import typer.main
 from typer.main import get_group
 
+import placerl.harness.cli.app
 from placerl.harness.cli.app import app
 from tests.harness.cli.command_line import Placerl, refused
 
@@ -43,6 +46,13 @@ def field(parameter: Any) -> str:
 
 
 PARAMETERS = list(parameters())
+
+
+@pytest.fixture(autouse=True)
+def _built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds the commands once: all of them are loaded, and are built anew for each command line otherwise."""
+    for module, name in ((typer.main, "get_command"), (placerl.harness.cli.app, "get_group")):
+        monkeypatch.setattr(module, name, cache(getattr(module, name)))
 
 
 def test_every_value_that_is_empty_is_refused_by_name(placerl: Placerl) -> None:

@@ -32,6 +32,7 @@ def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Evidence:
     return found
 
 
+@pytest.mark.usefixtures("plots_not_drawn")
 def test_a_report_shows_the_numbers_of_machines_that_are_not_here(
     tmp_path: Path, committed: Evidence
 ) -> None:

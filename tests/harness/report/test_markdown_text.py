@@ -137,7 +137,10 @@ def test_pages_of_a_reference_run_show_what_a_stranger_wrote_as_text() -> None:
         machine=committed.run.machine | {"cpu": {"model": hostile}},
     )
     content = replace(content, run=run)
-    for source in (headline.table(content, "n", []), headline.verdicts(content, replace(committed, run=run))):
+    for source in (
+        headline.results(content, "n", []),
+        headline.verdicts(content, replace(committed, run=run)),
+    ):
         assert "![x](http" not in re.sub(r"(`+).*?(?<!`)\1(?!`)", "", source)
         found = [child for token in GITHUB.parse(source) for child in token.children or []]
         assert {child.type for child in found} <= {*SHOWN, "code_inline", "link_open", "link_close"}

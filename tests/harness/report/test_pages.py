@@ -74,6 +74,7 @@ def test_a_workload_of_which_the_choice_alone_was_run_is_named(content: Content)
     assert "only the chosen" not in pages.render(content, "mappings")
 
 
+@pytest.mark.usefixtures("plots_not_drawn")
 def test_rows_that_another_run_lends_are_named_with_that_run(content: Content, tmp_path: Path) -> None:
     (standard,) = [one for one in reference.load() if one.name == "standard"]
     with Store.open(tmp_path / "store.sqlite") as store:
@@ -92,6 +93,7 @@ def test_rows_that_another_run_lends_are_named_with_that_run(content: Content, t
     assert set(others["provenance"]) <= {"simulated", "modelled"}, "no time of another machine"
 
 
+@pytest.mark.usefixtures("plots_not_drawn")
 def test_rows_of_evidence_state_the_settings_that_tell_them_apart(content: Content) -> None:
     found = [row for row in records(content.everything) if row.primitive == "sum_tree.sample"]
     settings = {pages._setting(row) for row in found}
@@ -102,6 +104,7 @@ def test_rows_of_evidence_state_the_settings_that_tell_them_apart(content: Conte
     assert any(re.search('data-label="Setting">[a-z]+ [0-9a-z]', page) for page in written)
 
 
+@pytest.mark.usefixtures("plots_not_drawn")
 def test_a_noisy_rate_of_a_comparison_says_so(content: Content) -> None:
     noisy = dataclasses.replace(content.comparisons[0], noisy=("theirs",))
     page = pages.render(dataclasses.replace(content, comparisons=(noisy,)), "libraries")
@@ -148,6 +151,7 @@ def test_a_folder_without_another_reference_is_refused_before_anything_is_writte
     assert not folder.exists()
 
 
+@pytest.mark.usefixtures("plots_not_drawn")
 def test_a_prediction_that_was_not_run_is_counted_and_not_listed(content: Content) -> None:
     page = pages.render(content, "predictions")
     waiting = sum(p.achieved is None for p in content.predictions)
@@ -156,6 +160,7 @@ def test_a_prediction_that_was_not_run_is_counted_and_not_listed(content: Conten
     assert f'<data value="{waiting}">{waiting}</data> more predictions' in page
 
 
+@pytest.mark.usefixtures("plots_not_drawn")
 def test_an_empty_store_has_every_page(content: Content) -> None:
     empty = reading.arrange(content.measurements.iloc[:0], (), None)
     for name in pages.pages_of(empty):

@@ -41,6 +41,7 @@ def test_comparisons_have_both_rates_the_null_and_a_verdict(content: Content) ->
     assert "worker ended" in failed.reason
 
 
+@pytest.mark.usefixtures("plots_not_drawn")
 def test_a_comparison_shows_both_returns_at_equal_steps_and_what_they_say(tmp_path: Path) -> None:
     details = {
         "baseline": "sb3",
@@ -161,6 +162,7 @@ def test_a_comparison_that_fails_later_does_not_show_the_ratio_of_an_earlier_one
     assert (found.verdict, found.reason, found.ratio, found.theirs) == ("failed", "sb3: crash", None, None)
 
 
+@pytest.mark.usefixtures("plots_not_drawn")
 def test_what_was_learnt_and_lost_again_shows_beside_the_end(content: Content) -> None:
     ours, theirs = content.learning
     assert (ours.system, theirs.system, ours.seeds, ours.best_step) == ("placerl", "sb3", 5, 90_000)
@@ -179,6 +181,7 @@ def test_learning_of_a_stranger_that_tells_no_details_is_shown(tmp_path: Path) -
     assert (found.seeds, found.best_step) == (None, None)
 
 
+@pytest.mark.usefixtures("plots_not_drawn")
 def test_a_system_of_which_every_seed_failed_is_a_line_with_the_reason(tmp_path: Path) -> None:
     rows = [learning.summary("cartpole-dqn", "sb3", []), learning.best("cartpole-dqn", "sb3", [])]
     with Store.open(tmp_path / "store.sqlite") as store:

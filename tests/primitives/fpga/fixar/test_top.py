@@ -1,5 +1,7 @@
 """The accelerator behind its host interface: a host that knows registers and streams trains, reads and asks."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from placerl.primitives.fpga.fixar.parameters import state_word
 from placerl.primitives.fpga.fixar.shape import FixarShape
 from placerl.primitives.fpga.fixar.top import REGISTERS, FixarAccelerator
 from placerl.primitives.fpga.host import HostAccess
+from placerl.primitives.fpga.simulation.compiled_library import Library
 from placerl.primitives.fpga.simulation.ports import pack, unpack
 from tests.primitives.fpga.fixar.golden import PARTS, GoldenFixar
 from tests.primitives.fpga.fixar.simulation import lines_of, stream_of, words_of
@@ -25,6 +28,12 @@ SHAPE = FixarShape(state=4, action=1, hidden=(4, 5), side=4)
 BEATS = 5
 
 
+@cache
+def library() -> Library:
+    """The accelerator, built once: to elaborate it takes seconds."""
+    return simulation.built(FixarAccelerator(SHAPE))
+
+
 def axis(lines: np.ndarray) -> dict[str, np.ndarray]:
     """Return lines of 32-bit words as a packet."""
     words = (np.asarray(lines).astype(np.int64) & 0xFFFFFFFF).astype(np.uint32)
@@ -35,7 +44,7 @@ def axis(lines: np.ndarray) -> dict[str, np.ndarray]:
 
 @pytest.mark.timeout(300)
 def test_a_packet_of_a_wrong_length_is_flagged() -> None:
-    model = simulation.compiled(FixarAccelerator(SHAPE))
+    model = library().start()
     host = HostAccess(model, REGISTERS)
 
     def flagged() -> bool:
@@ -66,7 +75,7 @@ def test_a_host_trains_acts_and_reads_the_weights_through_registers_and_streams(
     rng = np.random.default_rng(2)
     golden = GoldenFixar(SHAPE)
     golden.initialise(rng)
-    model = simulation.compiled(FixarAccelerator(SHAPE))
+    model = library().start()
     host = HostAccess(model, REGISTERS)
     layout = state_word(SHAPE.side)
     beats = pack(layout, words_of(golden)).reshape(-1, SHAPE.side)
