@@ -42,7 +42,8 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
     (`harness.mapping.problem.Problem`): D is smaller if the replay, or an eighth of a process's memory, does not hold
     so many, and an iteration has 8 gradient steps in virtual time. Each actor process has a policy and a random stream
     of its own. There is one process per core that the learners' threads and the replay manager leave free, and at
-    least one; in virtual time there is none.
+    least one; in virtual time there is none. C++ threads act and learn at the same time in the overlapped and the
+    relaxed loop, without iterations, and in turns on one thread in the fused one.
 
     Args:
         loop: the order of calls.
@@ -65,6 +66,9 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
         Loop.RELAXED: {},
         Loop.RESIDENT: {"fusion": Fusion.RESIDENT, "presampled_batches": 0, "overlap": 0},
     }
+    threads = schedule.threads_native
+    if threads and loop is Loop.FUSED:
+        by_loop[loop]["processes"] = 0
     for name, allowed in by_loop[loop].items():
         if (found := schedule.given().get(name)) not in (None, allowed):
             raise UserError("command line", name, found, f"{allowed} in the {loop} loop")
@@ -73,12 +77,13 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
     determined = by_loop[loop].get("fusion", schedule.fusion)
     adjusted = replace(schedule, fusion=determined)
     if loop in (Loop.STRICT, Loop.FUSED, Loop.RESIDENT):
-        return replace(adjusted, presampled_batches=0)
+        processes = by_loop[loop].get("processes", schedule.processes)
+        return replace(adjusted, presampled_batches=0, processes=processes)
     problem, simulated = problem_of(item, item.training.batch_size), is_simulated(mapping)
     if schedule.processes is None and not simulated:
         busy = schedule.threads + schedule.learners - 1 + (loop is Loop.RELAXED)
         adjusted = replace(adjusted, processes=min(item.training.actors, max(1, len(usable_cores()) - busy)))
-    if not schedule.overlap:
+    if not schedule.overlap and not threads:
         adjusted = replace(
             adjusted, overlap=problem.overlapped_rounds(simulated) * problem.round_gradient_steps
         )

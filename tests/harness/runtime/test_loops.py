@@ -1,6 +1,7 @@
 """The options of each loop, what they leave of those that were asked for, and which of its calls are one call."""
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from placerl.harness.loop.schedule import Environments, Fusion, InitialPrioritie
 from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.runtime.loops import chosen_fusion, fusions, on_policy_fusions, under
+from placerl.harness.runtime.resolve import resolve
 from placerl.harness.workloads.task import resized
 from tests.harness.runtime.short_workloads import short
 from tests.harness.runtime.test_on_policy import small
@@ -40,6 +42,18 @@ def test_the_relaxed_loop_is_that_of_map():
     assert options(Loop.RELAXED) == Schedule(
         presampled_batches=50, processes=1, overlap=32, replay_beside=True
     )
+
+
+def test_threads_of_cpp_run_free_or_in_turns():
+    threads = Schedule(threads_native=True, presampled_batches=0)
+    assert options(Loop.FUSED, threads_native=True) == replace(threads, processes=0)
+    assert options(Loop.OVERLAPPED, threads_native=True) == replace(threads, processes=1)
+    relaxed = replace(threads, processes=1, presampled_batches=50, replay_beside=True)
+    assert options(Loop.RELAXED, threads_native=True) == relaxed
+    for loop in (Loop.FUSED, Loop.OVERLAPPED, Loop.RELAXED):
+        resolve(Schedule(threads_native=True), CARTPOLE, NATIVE, 32, loop=loop)
+    with pytest.raises(UserError, match="fusion: found none; allowed: None with --threads-native"):
+        resolve(Schedule(threads_native=True), CARTPOLE, NATIVE, 32, loop=Loop.STRICT)
 
 
 def test_what_is_asked_for_is_kept():
@@ -97,6 +111,11 @@ def test_in_virtual_time_there_are_no_processes():
     [
         (Loop.STRICT, {"fusion": Fusion.STEP}, "fusion: found step; allowed: none in the strict loop"),
         (Loop.FUSED, {"overlap": 4}, "overlap: found 4; allowed: 0 in the fused loop"),
+        (
+            Loop.FUSED,
+            {"threads_native": True, "processes": 2},
+            "processes: found 2; allowed: 0 in the fused loop",
+        ),
         (Loop.OVERLAPPED, {"presampled_batches": 3}, "presampled_batches: found 3; allowed: 0"),
         (Loop.OVERLAPPED, {"replay_beside": True}, "replay_beside: found True; allowed: nothing"),
     ],

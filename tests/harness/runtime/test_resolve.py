@@ -317,6 +317,11 @@ def check_threads(schedule: Schedule, name: str = "cartpole-dqn", mapping: Mappi
     resolve.resolve(schedule, item, mapping, item.training.batch_size)
 
 
+def test_only_threads_of_cpp_are_bound_to_cores() -> None:
+    with pytest.raises(UserError, match="pinned: found True; allowed: False without --threads-native"):
+        check(Schedule(pinned=True))
+
+
 @pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg", "pendulum-td3", "pendulum-sac"])
 def test_what_threads_can_run_passes(name: str) -> None:
     check_threads(asked(actors=5, processes=2, learners=2), name)
