@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placerl.primitives.sum_tree import reference_backend
-from placerl.primitives.sum_tree.fpga_tree import FpgaSumTree
+from placerl.primitives.sum_tree.fpga_tree import FpgaSumTree, lanes_of
 
 
 class TimedSumTree(FpgaSumTree):
@@ -40,22 +40,21 @@ class TimedSumTree(FpgaSumTree):
 
     def _find(self, prefix: NDArray[np.float64]) -> NDArray[np.int64]:
         leaves = self.last_found = self._contents.find(self._fixed(prefix) * self._quantum)
-        self._time(leaves, np.arange(len(leaves)), writes=False)
+        self._time(leaves, writes=False)
         return leaves.copy()
 
     def _update(self, indices: NDArray[np.int64], priorities: NDArray[np.float64]) -> None:
         self._contents.update(indices, self._rounded(priorities) * self._quantum)
-        self._time(indices, indices, writes=True)
+        self._time(indices, writes=True)
 
     def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
-        self._time(indices, np.arange(len(indices)), writes=False)
+        self._time(indices, writes=False)
         return self._contents.get(indices)
 
-    def _time(self, leaves: NDArray[np.int64], lanes: NDArray[np.int64], *, writes: bool) -> None:
-        """Count the cycles of a batch with one request per leaf, on lane `lanes % S`."""
-        self.last_call_cycles = self._timer.cycles(
-            leaves // self.bank_leaves, lanes % self.banks, writes=writes
-        )
+    def _time(self, leaves: NDArray[np.int64], *, writes: bool) -> None:
+        """Count the cycles of a batch with one request per leaf."""
+        lanes = lanes_of(leaves, self.banks, writes=writes)
+        self.last_call_cycles = self._timer.cycles(leaves // self.bank_leaves, lanes, writes=writes)
         self.cycles += self.last_call_cycles
 
 

@@ -100,6 +100,26 @@ def design(fanout: int, options: PipelineOptions) -> Any:
     return _pipeline(layout, Form(options.form), options.remembers)
 
 
+def lanes_of(leaves: NDArray[np.int64], banks: int, *, writes: bool) -> NDArray[np.int64]:
+    """Return the lanes on which the requests of a batch are offered, (B,).
+
+    Each lane gets a part of the batch. So the samples of equal parts of all priorities, which are in ascending order,
+    come from each lane for a sub-tree of its own. Writes to one leaf use one lane, to stay in order.
+
+    Args:
+        leaves: (B,) the leaf of each request.
+        banks: number of sub-trees, and of lanes.
+        writes: whether the requests are updates.
+    """
+    places = np.arange(len(leaves))
+    if writes:
+        _, first, same, counts = np.unique(leaves, return_index=True, return_inverse=True, return_counts=True)
+        order = np.argsort(first)
+        places[order] = np.cumsum(counts[order]) - counts[order]  # of the first write to each leaf
+        places = places[same]
+    return places * banks // len(leaves)
+
+
 class SampledPaths:
     """Which samples' paths are in the buffer of a pipeline, by the leaves that they lead to (MAP IV-D4).
 
@@ -219,7 +239,7 @@ class FpgaSumTree(SumTree):
 
         values = self._fixed(prefix)
         tags = np.zeros_like(values) if self._sampled is None else self._sampled.tags(len(values))
-        path, _ = self._call(Operation.SAMPLE, np.zeros_like(values), values, np.arange(len(values)), tags)
+        path, _ = self._call(Operation.SAMPLE, np.zeros_like(values), values, tags)
         bank, leaf = np.divmod(self._layout.leaf_of(path), self._room)
         self.last_found = bank * self.bank_leaves + leaf
         if self._sampled is not None:
@@ -233,13 +253,12 @@ class FpgaSumTree(SumTree):
         if self._sampled is not None:
             tags, remembered = self._sampled.of(indices)
             self.remembered_updates += int(remembered.sum())
-        # Writes to one leaf must use one lane to stay in order.
-        self._call(Operation.UPDATE, indices, self._rounded(priorities), indices, tags, remembered)
+        self._call(Operation.UPDATE, indices, self._rounded(priorities), tags, remembered)
 
     def _get(self, indices: NDArray[np.int64]) -> NDArray[np.floating]:
         from placerl.primitives.fpga.replay_pipeline import Operation
 
-        _, values = self._call(Operation.GET, indices, np.zeros_like(indices), np.arange(len(indices)))
+        _, values = self._call(Operation.GET, indices, np.zeros_like(indices))
         return values * self._quantum
 
     def _call(
@@ -247,14 +266,15 @@ class FpgaSumTree(SumTree):
         operation: Any,
         leaves: NDArray[np.int64],
         values: NDArray[np.int64],
-        lanes: NDArray[np.int64],
         tags: NDArray[np.int64] | None = None,
         remembered: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Send one request per leaf on lane `lanes % S`; return the responses' paths and values.
+        """Send one request per leaf; return the responses' paths and values.
 
         On one pipeline, requests have `tags`, and those that are `remembered` name no path.
         """
+        from placerl.primitives.fpga.replay_pipeline import Operation
+
         count = len(leaves)
         self.last_call_cycles = 0
         bank, leaf = np.divmod(leaves, self.bank_leaves)
@@ -279,11 +299,12 @@ class FpgaSumTree(SumTree):
             self._count(run)
         else:
             most = 1 << TAG_BITS
+            lanes = lanes_of(leaves, self.banks, writes=operation is Operation.UPDATE)
             for start in range(0, count, most):
                 part = slice(start, min(start + most, count))
                 cut = {name: field[part] for name, field in fields.items()}
                 cut["tag"] = np.arange(part.stop - part.start)
-                path[part], value[part] = self._banked_run(cut, lanes[part] % self.banks)
+                path[part], value[part] = self._banked_run(cut, lanes[part])
         return path, value
 
     def _banked_run(

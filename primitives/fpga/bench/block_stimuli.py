@@ -47,7 +47,7 @@ def replay_requests(design: Any) -> Stimuli:
             "path": paths,
             "value": np.where(operations == 0, prefixes, priorities),
         }
-        if not banked:
+        if design.remembers:
             streams[lane]["remembered"] = (operations == 2) & (rng.random(ITEMS) < 0.3)
     last = int(bank.path_of(np.array([bank.leaves - 1]))[0])
     return Stimuli(streams=streams, plain={"last_leaf": [last]})

@@ -111,9 +111,14 @@ def replay_difference(
         form: the form that it was created with, "wide" or "narrow".
         call: "sample" or "update"; with several banks the batch before it must have been of the other kind.
     """
-    from placerl.primitives.fpga.cycles.blocks.narrow_replay import requested
-
-    loads = requested(tree, call, batch_size, rng)
+    if call == "sample":
+        leaves = tree.sample(batch_size, rng)
+    else:
+        leaves = rng.integers(0, tree.capacity, batch_size)
+        if tree.banks == 1 and len(tree.last_found) >= batch_size:
+            leaves = tree.last_found[:batch_size]  # their paths are in the pipeline's buffer (MAP IV-D4)
+        tree.update(leaves, np.ones(batch_size))
+    loads = np.bincount(leaves // tree.bank_leaves, minlength=tree.banks).tolist()
     return batch_difference(form, call, tree.last_call_cycles, loads, fanout=tree.fanout, levels=tree.levels)
 
 

@@ -11,8 +11,9 @@ samples and B / S cycles for B updates. The hardware differs as follows (`differ
   also takes `CROSSBAR_CYCLES` to reach its bank.
 - phase change: with S > 1, all lanes read or all lanes write. A change between the two takes one cycle.
 - imbalance: the batch ends when the bank with the most requests has answered them. MAP's B / S is the mean.
-- blocked lanes: a lane whose next request waits for a busy bank also delays the requests behind it. This depends
-  on the order of the requests, so it is what a simulated run takes beyond the terms above; it is never negative.
+- blocked lanes: a lane whose next request waits for a full queue of a busy bank also delays the requests behind it,
+  and a bank may find no request in its queues while some are still to come. This depends on the order of the requests,
+  so it is what a simulated run takes beyond the terms above; it is never negative.
 
 In the wide form (`Form.WIDE`) a level reads all children of a node in one cycle. Then B samples also take B / S
 cycles, as MAP's formula for updates.
@@ -21,7 +22,9 @@ cycles, as MAP's formula for updates.
 from dataclasses import dataclass
 
 FRONT_END_CYCLES = 6
-CROSSBAR_CYCLES = 1
+CROSSBAR_CYCLES = 2
+QUEUE_DEPTH = 16
+"""Requests of a lane that wait for a bank. The look-up tables that hold one as memory have room for 32."""
 PHASE_CHANGE_CYCLES = 1
 SETTLING_CYCLES = 2
 """Cycles after a batch until the sum over the banks is current; a host that reads it waits for them."""

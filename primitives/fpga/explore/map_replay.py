@@ -29,10 +29,10 @@ def level_flip_flops(fanout: int) -> int:
     return round(1004 + (fanout - 2) * 419)
 
 
-CROSSBAR_LUTS = 210
-"""Look-up tables of the crossbar for each pair of a lane (an input for requests) and a bank (a sub-tree).
+CROSSBAR_LUTS, CROSSBAR_FLIP_FLOPS = 271, 14
+"""Look-up tables and flip-flops of the crossbar for each pair of a lane (input for requests) and a bank (sub-tree).
 
-These are the counts of `lane-route` and `bank-arbiter` at S = 32, 4,084 and 2,630, divided by 32.
+These are the counts of `lane-route` and `bank-queues` at S = 32, divided by 32.
 """
 
 
@@ -89,12 +89,14 @@ def replay_design(
             count += 1
         return count
 
+    def logic(banks: int, of_level: int, of_pair: int) -> int:
+        return banks * bank_levels(banks) * of_level + (of_pair * banks**2 if banks > 1 else 0)
+
     def luts(banks: int) -> int:
-        crossbar = CROSSBAR_LUTS * banks**2 if banks > 1 else 0
-        return banks * bank_levels(banks) * level_luts(fanout) + crossbar
+        return logic(banks, level_luts(fanout), CROSSBAR_LUTS)
 
     def flip_flops(banks: int) -> int:
-        return banks * bank_levels(banks) * level_flip_flops(fanout)
+        return logic(banks, level_flip_flops(fanout), CROSSBAR_FLIP_FLOPS)
 
     dies = device.super_logic_regions
     needs = {

@@ -1,17 +1,19 @@
 """The crossbar between S lanes (inputs for requests) and S banks (sub-trees) of a replay pipeline (MAP IV-C4).
 
-It routes the request of each lane to its bank, and selects the request that each bank takes.
+It routes the request of each lane to its bank, where it waits in the lane's queue until the bank takes it. Every bank
+has a queue for each lane. So a request waits behind requests for the same bank only, until a queue is full.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
 
-from placerl.primitives.fpga.replay_pipeline.layout import BankedLayout, Operation
+from placerl.primitives.fpga.cycles.replay import QUEUE_DEPTH
+from placerl.primitives.fpga.replay_pipeline.layout import BankedLayout, Operation, PipelineLayout
 
 
 class LaneRoute(wiring.Component):
@@ -85,7 +87,8 @@ class BankArbiter(wiring.Component):
         layout: the tree and its S banks, of which there are as many as lanes.
 
     Ports:
-        wanted: In(S), the lanes with a request for this bank. turn: In(range(S)), the lane with priority.
+        wanted: In(S), the lanes with a request for this bank. turn: In(S), the lanes whose turn is before the others'.
+            Of either group the lowest lane comes first.
         offered: In(S x request), the requests of all lanes.
         ready: In(1), the bank takes a request. request: Out, valid: Out(1): the selected request.
         grant: Out(S), the lane whose request is taken in this cycle.
@@ -97,7 +100,7 @@ class BankArbiter(wiring.Component):
         super().__init__(
             {
                 "wanted": In(layout.banks),
-                "turn": In(ceil_log2(layout.banks)),
+                "turn": In(layout.banks),
                 "offered": In(data.ArrayLayout(request, layout.banks)),
                 "ready": In(1),
                 "request": Out(request),
@@ -109,10 +112,10 @@ class BankArbiter(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         count = self.layout.banks
-        later, candidates, taken = Signal(count), Signal(count), Signal(count)
+        first, candidates, taken = Signal(count), Signal(count), Signal(count)
         m.d.comb += [
-            later.eq(self.wanted & (Const((1 << count) - 1) << self.turn)),
-            candidates.eq(Mux(later.any(), later, self.wanted)),
+            first.eq(self.wanted & self.turn),
+            candidates.eq(Mux(first.any(), first, self.wanted)),
             taken.eq(candidates & (~candidates + 1)),
             self.grant.eq(Mux(self.ready, taken, 0)),
             self.valid.eq(self.wanted.any()),
@@ -120,4 +123,61 @@ class BankArbiter(wiring.Component):
         for lane in range(count):
             with m.If(taken[lane]):
                 m.d.comb += self.request.eq(self.offered[lane])
+        return m
+
+
+class BankQueues(wiring.Component):
+    """The queues in front of a bank, one for each lane, and the arbiter that selects the one to take a request from.
+
+    The bank takes a request in every cycle in which any queue has one; a request can be taken one cycle after it was
+    put into its queue. Lanes take turns: after a lane's request comes that of the next lane that has one. So a request
+    at the head of its queue waits for at most S - 1 others.
+
+    Args:
+        banks: S, of lanes and of banks.
+        depth: requests that a queue holds.
+        sizes: those of the bank's `PipelineLayout`.
+
+    Ports:
+        offered: In(S x request), the requests of all lanes. put: In(S), the lanes whose request is put into its queue.
+        room: Out(S), the queues that are not full; the request of another lane must not be put.
+        requests: Out(stream of request), what the bank takes; another may be offered until it does.
+        waiting: Out(1), whether any queue has a request.
+    """
+
+    def __init__(self, *, banks: int, depth: int = QUEUE_DEPTH, **sizes: int) -> None:
+        self.layout, self.depth = BankedLayout(banks, PipelineLayout(**sizes)), depth
+        request = self.layout.bank.request()
+        super().__init__(
+            {
+                "offered": In(data.ArrayLayout(request, banks)),
+                "put": In(banks),
+                "room": Out(banks),
+                "requests": Out(stream.Signature(request)),
+                "waiting": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.arbiter = arbiter = BankArbiter(self.layout)
+        with m.If(arbiter.grant.any()):
+            m.d.sync += arbiter.turn.eq(~(arbiter.grant | (arbiter.grant - 1)))  # the lanes behind it
+        m.d.comb += [
+            arbiter.ready.eq(self.requests.ready),
+            self.requests.payload.eq(arbiter.request),
+            self.requests.valid.eq(arbiter.valid),
+            self.waiting.eq(arbiter.valid),
+        ]
+        for lane in range(self.layout.banks):
+            queue = SyncFIFO(width=len(Value.cast(self.requests.payload)), depth=self.depth)
+            m.submodules[f"queue_{lane}"] = queue
+            m.d.comb += [
+                queue.w_data.eq(self.offered[lane]),
+                queue.w_en.eq(self.put[lane]),
+                self.room[lane].eq(queue.w_rdy),
+                arbiter.wanted[lane].eq(queue.r_rdy),
+                Value.cast(arbiter.offered[lane]).eq(queue.r_data),
+                queue.r_en.eq(arbiter.grant[lane]),
+            ]
         return m

@@ -217,19 +217,20 @@ class BankedLayout:
         """Number of bits of the tag that a response carries from its request."""
         return self.bank.tag_bits
 
-    def request(self) -> data.StructLayout:
+    def request(self, *, remembers: bool = False) -> data.StructLayout:
         """Return the fields of a request.
 
         `operation`: what to do, such as SAMPLE. `tag`: any number, which the response carries too. `path`: for a GET or
         an UPDATE the leaf, for an INSERT any path in the bank to fill. `value`: the prefix sum of a SAMPLE, or the new
-        priority. The pipelines do not remember the paths of samples, so the requester keeps them.
+        priority. `remembered`: as of `PipelineLayout.request`, for samples of the same lane.
+
+        Args:
+            remembers: whether the pipelines keep the paths of samples; otherwise requests have no `remembered`.
         """
-        fields = {
-            "operation": Operation,
-            "tag": self.tag_bits,
-            "path": self.path_bits,
-            "value": self.total_bits,
-        }
+        fields: dict[str, int | type[Operation]] = {"operation": Operation}
+        if remembers:
+            fields["remembered"] = 1
+        fields |= {"tag": self.tag_bits, "path": self.path_bits, "value": self.total_bits}
         return data.StructLayout(fields)
 
     def response(self) -> data.StructLayout:

@@ -1,9 +1,9 @@
-"""Counts the cycles of a replay pipeline without its data: a simulated pipeline whose sub-trees have two leaves.
+"""Counts the cycles of a replay pipeline without its data: a simulated pipeline whose sub-trees have one level.
 
-The crossbar, the arbiters and the phases are those of `banked`, so requests wait for each other as they do in the whole
-tree. In the wide form each further level, and more children, only delay a response (`cycles.replay.level_timing`), so
-they are not simulated. A simulation of eight sub-trees is built in seconds rather than minutes, and
-serves trees of every size.
+The crossbar, the queues, the arbiters and the phases are those of `banked`, so requests wait for each other as they do
+in the whole tree. Each further level only delays a response (`cycles.replay.level_timing`): it is ready whenever the
+one before it gives it a request. So do more children in the wide form. They are not simulated: a simulation of eight
+sub-trees is built in seconds rather than minutes, and serves trees of every size.
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from amaranth.utils import ceil_log2
 from numpy.typing import NDArray
 
 from placerl.primitives.fpga import simulation
@@ -19,40 +20,58 @@ from placerl.primitives.fpga.replay_pipeline.banked import BankedPipeline
 from placerl.primitives.fpga.replay_pipeline.layout import BankedLayout, Form, Operation, PipelineLayout
 from placerl.primitives.fpga.replay_pipeline.pipeline import ReplayPipeline
 
-_BANK = PipelineLayout(fanout=2, levels=1, leaf_bits=1, tag_bits=1)
 
-
-def smallest(banks: int) -> ReplayPipeline | BankedPipeline:
-    """Return a pipeline in the wide form whose sub-trees have two leaves each."""
+def smallest(banks: int, fanout: int = 2, form: Form = Form.WIDE) -> ReplayPipeline | BankedPipeline:
+    """Return a pipeline whose sub-trees have one level, of `fanout` leaves each."""
+    bank = PipelineLayout(fanout, levels=1, leaf_bits=1, tag_bits=1)
     if banks == 1:
-        return ReplayPipeline(_BANK, Form.WIDE)
-    return BankedPipeline(BankedLayout(banks, _BANK), Form.WIDE)
+        return ReplayPipeline(bank, form)
+    return BankedPipeline(BankedLayout(banks, bank), form)
 
 
 @cache
-def _library(banks: int) -> Any:
-    return simulation.built(smallest(banks))
+def _library(banks: int, fanout: int, form: Form) -> Any:
+    return simulation.built(smallest(banks, fanout, form))
 
 
 class SimulatedReplayTimer:
-    """Counts the cycles of batches of requests to a replay pipeline in the wide form, without answering them.
+    """Counts the cycles of batches of requests to a replay pipeline, without answering them.
 
     The state that decides how long requests wait, such as which lane has priority, is kept from batch to batch.
-    `cycles.replay_timer.ReplayTimer` counts the same in software.
+    `cycles.replay_timer.ReplayTimer` counts the same in software, for the wide form.
 
     Args:
         banks: S, sub-trees with a pipeline each, 1 to 64. Each has a lane, which is an input for requests.
-        start: starts a simulation of `smallest(banks)`; by default one is built with Verilator.
+        form: of the pipeline. Reads are samples in the narrow form; in the wide form all reads take the same cycles.
+        start: starts a simulation of `smallest`, with two leaves in the wide form and `fanout` in the narrow; by
+            default one is built with Verilator.
     """
 
-    def __init__(self, banks: int, levels: int, fanout: int, start: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self,
+        banks: int,
+        levels: int,
+        fanout: int,
+        start: Callable[[], Any] | None = None,
+        form: Form = Form.WIDE,
+    ) -> None:
         self.banks = banks
-        simulated, wanted = (
-            count * replay.level_timing(fanout=children, narrow=False, samples=False).latency
-            for count, children in ((_BANK.levels, _BANK.fanout), (levels, fanout))
-        )
-        self._further_cycles = wanted - simulated
-        self._simulation = (start or _library(banks).start)()
+        narrow = form is Form.NARROW
+        children = fanout if narrow else 2
+
+        def further(writes: bool) -> int:
+            simulated, whole = (
+                replay.level_timing(fanout=count, narrow=narrow, samples=not writes).latency
+                for count in (children, fanout)
+            )
+            return levels * whole - simulated
+
+        self._further_cycles = {writes: further(writes) for writes in (False, True)}
+        self._path_bits = ceil_log2(children)
+        self._read: Any = Operation.SAMPLE if narrow else Operation.GET
+        self._simulation = (start or _library(banks, children, form).start)()
+        if narrow:  # the first leaf of each sub-tree gets 1, so that prefix sum b is in sub-tree b
+            self.cycles(np.arange(banks), np.arange(banks), writes=True)
 
     def cycles(self, banks: NDArray[np.int64], lanes: NDArray[np.int64], *, writes: bool) -> int:
         """Return the clock cycles of a batch, from the first request offered to the last response.
@@ -65,13 +84,18 @@ class SimulatedReplayTimer:
         count = len(banks)
         if not count:
             return 0
-        kind: Any = Operation.UPDATE if writes else Operation.GET
+        operation: Any = Operation.UPDATE if writes else self._read
         zeros = np.zeros(count, np.int64)
-        fields = {"operation": np.full(count, kind.value), "tag": zeros, "value": zeros}
+        fields = {
+            "operation": np.full(count, operation.value),
+            "tag": zeros,
+            "path": banks << self._path_bits,
+            "value": np.ones(count, np.int64) if writes else banks,
+        }
+        further = self._further_cycles[writes]
         if self.banks == 1:
-            requests = {"requests": fields | {"remembered": zeros, "path": zeros}}
-            return self._simulation.run(requests, {"responses": count}).cycles + self._further_cycles
-        fields["path"] = banks << _BANK.path_bits
+            requests = {"requests": fields | {"remembered": zeros}}
+            return self._simulation.run(requests, {"responses": count}).cycles + further
         requests = {
             f"requests_{lane}": {name: field[lanes == lane] for name, field in fields.items()}
             for lane in range(self.banks)
@@ -79,5 +103,5 @@ class SimulatedReplayTimer:
         responses = tuple(f"responses_{bank}" for bank in range(self.banks))
         run = self._simulation.run(requests, {responses: count})
         # The whole tree's clock also ran while the last responses came through the further levels.
-        self._simulation.step(self._further_cycles + replay.SETTLING_CYCLES)
-        return run.cycles + self._further_cycles
+        self._simulation.step(further + replay.SETTLING_CYCLES)
+        return run.cycles + further

@@ -70,12 +70,13 @@ def _banked_replay_pipeline(
     leaf_bits: LeafBits = 32,
     tag_bits: TagBits = 8,
     form: FormName = "wide",
+    remembers: bool = False,
 ) -> Any:
-    """A sum tree of several pipelines, the banks (MAP IV-C4); `levels` are those of a bank."""
+    """A sum tree of several pipelines, the banks (MAP IV-C4); `levels` of a bank; `remembers` paths of samples."""
     from placerl.primitives.fpga.replay_pipeline import BankedLayout, BankedPipeline, Form, PipelineLayout
 
     return BankedPipeline(
-        BankedLayout(banks, PipelineLayout(fanout, levels, leaf_bits, tag_bits)), Form(form)
+        BankedLayout(banks, PipelineLayout(fanout, levels, leaf_bits, tag_bits)), Form(form), remembers
     )
 
 
@@ -89,14 +90,13 @@ def _lane_route(
     return LaneRoute(BankedLayout(banks, PipelineLayout(fanout, levels, leaf_bits, tag_bits)))
 
 
-def _bank_arbiter(
+def _bank_queues(
     banks: Banks = 4, fanout: Fanout = 16, levels: Levels = 3, leaf_bits: LeafBits = 32, tag_bits: TagBits = 8
 ) -> Any:
-    """Selects the lane (an input) whose request a bank (a sub-tree) takes: part of the crossbar (MAP IV-C4)."""
-    from placerl.primitives.fpga.replay_pipeline import BankedLayout, PipelineLayout
-    from placerl.primitives.fpga.replay_pipeline.crossbar import BankArbiter
+    """Holds the requests of all lanes for a bank (a sub-tree), and selects: part of the crossbar (MAP IV-C4)."""
+    from placerl.primitives.fpga.replay_pipeline.crossbar import BankQueues
 
-    return BankArbiter(BankedLayout(banks, PipelineLayout(fanout, levels, leaf_bits, tag_bits)))
+    return BankQueues(banks=banks, fanout=fanout, levels=levels, leaf_bits=leaf_bits, tag_bits=tag_bits)
 
 
 def _gemm_core(
@@ -356,7 +356,7 @@ BLOCKS = {
         Block("replay-pipeline", _replay_pipeline, recorded(stimuli.replay_requests)),
         Block("banked-replay-pipeline", _banked_replay_pipeline, recorded(stimuli.replay_requests)),
         Block("lane-route", _lane_route, recorded(stimuli.random_inputs)),
-        Block("bank-arbiter", _bank_arbiter, recorded(stimuli.random_inputs)),
+        Block("bank-queues", _bank_queues, recorded(stimuli.random_inputs)),
         Block("gemm-core", _gemm_core, recorded(stimuli.gemm_products)),
         Block("processing-element", _processing_element, recorded(stimuli.random_inputs)),
         Block("layout-transform", _layout_transform, recorded(stimuli.convolutions)),

@@ -65,7 +65,7 @@ SUBJECTS = {
         _large("replay-pipeline", fanout="16", levels="5"),
         _large("replay-pipeline", fanout="2", levels="15"),
         _subject("lane-route", banks="32", fanout="2", levels="15"),
-        _subject("bank-arbiter", banks="32", fanout="2", levels="15"),
+        _subject("bank-queues", banks="32", fanout="2", levels="15"),
         _large("gemm-core", side="16"),
         _large("gemm-core", side="16", configurable="true"),
         _large("gemm-core", side="16", float32="true"),

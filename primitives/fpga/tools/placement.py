@@ -52,7 +52,7 @@ SUBJECTS = {
             "replay-pipeline", (("fanout", "4"), ("levels", "2"), ("leaf_bits", "16"), ("tag_bits", "4"))
         ),
         CountedBlock("lane-route", (("fanout", "2"), ("levels", "10"))),
-        CountedBlock("bank-arbiter", (("fanout", "2"), ("levels", "10"))),
+        CountedBlock("bank-queues", (("fanout", "2"), ("levels", "10"))),
         CountedBlock("gaussian-generator"),
         CountedBlock("cartpole-agent"),
     )

@@ -6,7 +6,7 @@ import pytest
 from placerl.primitives import sum_tree
 from placerl.primitives.fpga.cycles import replay
 from placerl.primitives.sum_tree.fpga_backend import FpgaSumTree, unavailable_reason
-from placerl.primitives.sum_tree.fpga_tree import SampledPaths
+from placerl.primitives.sum_tree.fpga_tree import SampledPaths, lanes_of
 
 pytestmark = pytest.mark.skipif(bool(unavailable_reason()), reason=unavailable_reason())
 
@@ -79,6 +79,15 @@ def test_a_path_that_later_samples_have_overwritten_is_named_by_the_update() -> 
     assert paths.of(np.array([5, 6, 7, 8]))[1].tolist() == [True, False, True, True]
     paths.keep(paths.tags(6), np.array([0, 1, 2, 3, 4, 5]))
     assert paths.of(np.arange(9))[1].tolist() == [False, False, True, True, True, True, False, False, False]
+
+
+def test_lanes_get_equal_parts_of_a_batch_and_a_leaf_is_written_by_one() -> None:
+    leaves = np.random.default_rng(0).integers(0, 40, 60)
+    lanes = lanes_of(leaves, 4, writes=True)
+    assert all(len(set(lanes[leaves == leaf])) == 1 for leaf in leaves)
+    assert np.bincount(lanes).tolist() == pytest.approx([15] * 4, abs=3)
+    assert lanes_of(leaves, 4, writes=False).tolist() == np.repeat(range(4), 15).tolist()
+    assert lanes_of(leaves[:0], 4, writes=True).tolist() == []
 
 
 @pytest.mark.slow

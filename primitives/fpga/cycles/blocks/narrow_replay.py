@@ -1,47 +1,40 @@
-"""A replay pipeline with S sub-trees in the narrow form, in which a level reads one child per cycle, with its data.
+"""A replay pipeline with S sub-trees in the narrow form, in which a level reads one child per cycle (MAP IV-C4).
 
-A sample's cycles depend on the data. The table has those of alternating batches of samples and updates of a tree whose
-priorities are all 1: batch size by batch size, each with its own seed.
+The table has the cycles of alternating batches of samples and updates of a tree whose priorities are all 1, and so the
+sub-tree of each request: batch size by batch size, each with its own seed. The simulated pipeline is
+`replay_pipeline.timer`'s, whose sub-trees have one level.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from placerl.primitives.fpga.cycles.timed_block import TimedBlock
-from placerl.primitives.sum_tree.fpga_tree import FpgaSumTree, PipelineOptions
+from placerl.primitives.fpga.replay_pipeline.layout import Form
+from placerl.primitives.fpga.replay_pipeline.timer import SimulatedReplayTimer
+from placerl.primitives.sum_tree.fpga_tree import lanes_of
 
 FORM, CALLS = "narrow", ("sample", "update")
 
 
-def _options(levels: int, banks: int) -> PipelineOptions:
-    return PipelineOptions(form=FORM, banks=banks, levels=levels)
-
-
-def build(fanout: int, levels: int, banks: int) -> Any:
-    """Return the pipeline."""
-    from placerl.primitives.sum_tree.fpga_tree import design
-
-    return design(fanout, _options(levels, banks))
-
-
-def requested(tree: Any, call: str, count: int, rng: np.random.Generator) -> list[int]:
-    """Make a batch of requests to a tree, and return the number of them for each sub-tree.
+def requested(leaves: int, call: str, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the leaves of a batch of requests to a tree of equal priorities, (count,).
 
     Args:
-        tree: a filled `FpgaSumTree`; with several sub-trees the batch before it must have been of the other kind.
         call: "sample" or "update".
     """
     if call == "sample":
-        leaves = tree.sample(count, rng)
-    else:
-        leaves = rng.integers(0, tree.capacity, count)
-        if tree.banks == 1 and len(tree.last_found) >= count:
-            leaves = tree.last_found[:count]  # their paths are in the pipeline's buffer (MAP IV-D4)
-        tree.update(leaves, np.ones(count))
-    loads: list[int] = np.bincount(leaves // tree.bank_leaves, minlength=tree.banks).tolist()
-    return loads
+        return np.floor(rng.random(count) * leaves).astype(np.int64)
+    return rng.integers(0, leaves, count)
+
+
+def build(fanout: int, banks: int) -> Any:
+    """Return a pipeline whose sub-trees have one level."""
+    from placerl.primitives.fpga.replay_pipeline.timer import smallest
+
+    return smallest(banks, fanout, Form.NARROW)
 
 
 def simulate(
@@ -50,28 +43,29 @@ def simulate(
     """Return for each batch its cycles, and the number of its requests for each sub-tree.
 
     Args:
-        start: not used: the tree starts a simulation of the same design.
-        sizes: the leaves of the tree, and the batch sizes, at each of which samples and then updates are requested.
+        sizes: the leaves of the tree, the levels of a sub-tree, and the batch sizes, at each of which samples and
+            then updates are requested.
     """
-    fanout, levels, banks = parameters
+    fanout, banks = parameters
     found = []
-    for leaves, counts in sizes:
-        tree = FpgaSumTree(leaves, fanout, _options(levels, banks))
-        tree.update(np.arange(leaves), np.ones(leaves))
+    for leaves, levels, counts in sizes:
+        timer = SimulatedReplayTimer(banks, levels, fanout, start, Form(FORM))
         cycles = []
         for count in counts:
             rng = np.random.default_rng(count)
             for call in CALLS:
-                loads = requested(tree, call, count, rng)
-                cycles.append((tree.last_call_cycles, loads))
+                drawn, writes = requested(leaves, call, count, rng), call == "update"
+                to, lanes = drawn // -(-leaves // banks), lanes_of(drawn, banks, writes=writes)
+                taken = timer.cycles(to, lanes, writes=writes)
+                cycles.append((taken, np.bincount(to, minlength=banks).tolist()))
         found.append(cycles)
     return found
 
 
 BLOCK = TimedBlock(
     "narrow_replay",
-    "placerl.primitives.fpga.replay_pipeline.banked",
+    "placerl.primitives.fpga.replay_pipeline.timer",
     build,
     simulate,
-    example=lambda size: [(count, [count]) for count in size[1] for _ in CALLS],
+    example=lambda size: [(count, [count]) for count in size[-1] for _ in CALLS],
 )

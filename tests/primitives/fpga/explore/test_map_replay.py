@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from placerl.primitives.fpga.devices import catalogue
-from placerl.primitives.fpga.explore.map_replay import MOST_BANKS, level_flip_flops, level_luts, replay_design
+from placerl.primitives.fpga.explore.map_replay import (
+    CROSSBAR_FLIP_FLOPS,
+    CROSSBAR_LUTS,
+    MOST_BANKS,
+    level_flip_flops,
+    level_luts,
+    replay_design,
+)
 from placerl.primitives.fpga.tools import counted
 
 U200 = catalogue.device("u200")
@@ -59,3 +66,10 @@ def test_a_level_takes_what_yosys_counted() -> None:
         row = rows[f"replay-pipeline fanout={fanout} levels={levels}"].resources
         assert levels * level_luts(fanout) == pytest.approx(row.luts, rel=0.01)
         assert levels * level_flip_flops(fanout) == pytest.approx(row.flip_flops, rel=0.01)
+
+
+def test_a_lane_and_a_bank_take_what_yosys_counted() -> None:
+    rows = counted.committed()
+    halves = [rows[f"{half} banks=32 fanout=2 levels=15"].resources for half in ("lane-route", "bank-queues")]
+    assert sum(half.luts for half in halves) / 32 == pytest.approx(CROSSBAR_LUTS, rel=0.01)
+    assert sum(half.flip_flops for half in halves) / 32 == pytest.approx(CROSSBAR_FLIP_FLOPS, rel=0.01)

@@ -122,6 +122,41 @@ def test_inserts_take_turns_in_the_bank_they_name(form: Form) -> None:
     assert_golden(model, layout, golden, lanes)
 
 
+@FORMS
+def test_the_paths_of_samples_are_remembered_for_their_updates(form: Form) -> None:
+    """Samples of all lanes end in all banks; their updates name the tags alone, in another order."""
+    layout = BankedLayout(3, PipelineLayout(2, 2, leaf_bits=4, tag_bits=5))
+    model = restarted.interpreted(BankedPipeline, layout, form, remembers=True)
+    banks = tuple(f"responses_{bank}" for bank in range(layout.banks))
+
+    def ask(operation: Operation, tags: Any, leaves: Any, values: Any, remembered: int = 0) -> dict[int, int]:
+        """Send a request for each tag on lane tag % 3; return the leaves by tag."""
+        fields = {
+            "operation": np.full(len(tags), operation.value),
+            "remembered": np.full(len(tags), remembered),
+            "tag": tags,
+            "path": layout.path_of(leaves),
+            "value": values,
+        }
+        inputs = {
+            f"requests_{lane}": {name: field[tags % 3 == lane] for name, field in fields.items()}
+            for lane in range(3)
+        }
+        run = model.run(inputs, {banks: len(tags)})
+        model.step(10)
+        pairs = [(run.outputs[bank]["tag"], layout.leaf_of(run.outputs[bank]["path"])) for bank in banks]
+        return {int(tag): int(leaf) for found in pairs for tag, leaf in zip(*found, strict=True)}
+
+    leaves, tags, rng = np.arange(layout.leaves), np.arange(24), np.random.default_rng(0)
+    ask(Operation.UPDATE, leaves, leaves, np.full(layout.leaves, 2))
+    for _ in range(2):
+        prefixes = rng.integers(0, int(model.read("total")), len(tags))
+        sampled = ask(Operation.SAMPLE, tags, np.zeros_like(tags), prefixes)
+        order = rng.permutation(tags)
+        assert ask(Operation.UPDATE, order, np.zeros_like(tags), np.full(len(tags), 3), 1) == sampled
+        assert {leaf // layout.bank.leaves for leaf in sampled.values()} == {0, 1, 2}
+
+
 @pytest.mark.slow
 def test_many_requests_in_verilator() -> None:
     layout = BankedLayout(4, PipelineLayout(4, 3, leaf_bits=12, tag_bits=13))
