@@ -31,7 +31,7 @@ from placerl.primitives.fpga.tools import placed
 CLOCK = "clock_mhz"
 OWN_DESIGNS = ("cartpole-agent",)
 """Placed blocks that are in no paper's design, so that their clock bounds none."""
-REPLAY = ("replay-pipeline", "lane-route", "bank-arbiter")
+REPLAY = ("replay-pipeline", "lane-route", "bank-queues")
 """The placed blocks of a replay pipeline, whose clock bounds a design that is nothing else."""
 PRODUCTS = ("processing-element",)
 """The placed blocks of PPO's design for networks without convolutions: the elements of its arrays."""

@@ -11,7 +11,7 @@ COUNTERPARTS = (
         (
             Share("replay-pipeline fanout=2 levels=15", 32),
             Share("lane-route banks=32 fanout=2 levels=15", 32),
-            Share("bank-arbiter banks=32 fanout=2 levels=15", 32),
+            Share("bank-queues banks=32 fanout=2 levels=15", 32),
         ),
         "32 sub-trees of K = 2 (MAP VII-A) with 2^20 leaves in all (MAP IV-C4: a typical replay has a million; the "
         "table names no size) and the crossbar that brings requests to them, by its halves, without the registers "
