@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from placerl.harness.core.errors import UserError
+from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.shipped import shipped
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping, PerformanceTable, Problem, Target, pearl24_authors
@@ -18,7 +19,14 @@ from placerl.harness.mapping.predict import with_slow_links
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.roofline import CountedWork, Modelled, PipelineCycles, modelled_times
 from placerl.harness.mapping.strategies.map_tpds23 import MapTpds23
-from placerl.harness.platforms import PlatformFile, load, overheads
+from placerl.harness.platforms import (
+    PlatformDevice,
+    PlatformFile,
+    SourcedCount,
+    SourcedNumber,
+    load,
+    overheads,
+)
 from placerl.harness.store.rows import PieceTime, PredictedRate
 from placerl.harness.workloads import Workload, from_tables, override
 from placerl.harness.workloads import load as load_workload
@@ -74,21 +82,45 @@ def modelled(workload: Workload, batch_size: int, platform: PlatformFile) -> lis
     """
     work, problem = work_of(workload, batch_size), problem_of(workload, batch_size)
 
-    def pipeline_on(board: str) -> PipelineCycles | None:
+    def pipeline_on(device: PlatformDevice) -> PipelineCycles | None:
+        own, board = device.own_fpga, device.learner_pipeline
         algorithm = algorithm_of(workload)
-        if pipeline.refusal(algorithm):
+        if (own is None and board is None) or pipeline.refusal(algorithm):
             return None
-        device = catalogue.device(board)
-        # What a unit of the paper's own hardware takes besides DSPs is not stated.
+        fpga = own or catalogue.device(board or "")
+        # What a unit of a paper's own hardware takes besides DSPs is not stated.
+        limit = None if own else dsps_alone(fpga)
         try:
-            design = pipeline.best_design(algorithm, batch_size, device, dsps_alone(device))
+            design = pipeline.best_design(algorithm, batch_size, fpga, limit)
         except ValueError as error:
+            field, found = ("dsps", own.name) if own else ("learner_pipeline", board)
             raise UserError(
-                platform.name, "learner_pipeline", f"{board} ({error})", "a device that holds the networks"
+                platform.name, field, f"{found} ({error})", "a device that holds the networks"
             ) from error
         return PipelineCycles(design.formula_cycles, design.pipelines, design.samples)
 
-    return list(modelled_times(overheads.completed(platform)[0], work, problem, pipeline_on))
+    completed = _with_own_replay(overheads.completed(platform)[0], workload, batch_size)
+    return list(modelled_times(completed, work, problem, pipeline_on))
+
+
+def _with_own_replay(platform: PlatformFile, workload: Workload, batch_size: int) -> PlatformFile:
+    """Return a platform whose own FPGAs state the memory and the sub-trees that their block RAMs give."""
+
+    def completed(device: PlatformDevice) -> PlatformDevice:
+        if (own := device.own_fpga) is None:
+            return device
+        replay = workload.replay
+        banks = replay_design(batch_size, replay.capacity, replay.fanout, own).banks
+        megabytes = own.block_rams * own.block_ram_bits / 8e6
+        of, source = Provenance.MODELLED, "from its block RAMs"
+        filled = {
+            "tree_pipelines": SourcedCount(value=float(banks), provenance=of, source=source),
+            "last_level_cache_mb": SourcedNumber(value=megabytes, provenance=of, source=source),
+        }
+        unstated = {name: number for name, number in filled.items() if getattr(device, name) is None}
+        return device.model_copy(update=unstated)
+
+    return platform.model_copy(update={"device": tuple(map(completed, platform.device))})
 
 
 def times(workload: Workload, batch_size: int, platform: PlatformFile) -> list[PieceTime]:

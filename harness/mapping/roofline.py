@@ -106,7 +106,7 @@ class PipelineCycles:
     samples: int
 
 
-def _no_pipeline(_: str) -> PipelineCycles | None:
+def _no_pipeline(_: PlatformDevice) -> PipelineCycles | None:
     return None
 
 
@@ -114,14 +114,14 @@ def modelled_times(
     platform: PlatformFile,
     work: CountedWork,
     problem: Problem,
-    pipeline_on: Callable[[str], PipelineCycles | None] = _no_pipeline,
+    pipeline_on: Callable[[PlatformDevice], PipelineCycles | None] = _no_pipeline,
 ) -> Iterator[Modelled]:
     """Yield the modelled time of every primitive of a workload on every device of a platform.
 
     Args:
         work: arithmetic and memory traffic of the workload.
-        pipeline_on: returns the cycles of the workload's gradient step on MAP's learner pipelines, given the FPGA's key
-            in devices.toml; None if the pipelines do not run the workload.
+        pipeline_on: returns the cycles of the workload's gradient step on MAP's learner pipelines on a device; None if
+            it has none, or if they do not run the workload.
 
     Raises:
         UserError: a device lacks a number that the roofline needs, or two devices have the same kind.
@@ -135,8 +135,7 @@ def modelled_times(
         learner, rmm, storage = _TARGETS[device.kind]
         on = _Roofline(platform.name, device, problem.batch_size)
         batch, row_bytes = problem.batch_size, problem.item_words * WORD_BYTES
-        board = device.learner_pipeline
-        pipeline = None if board is None else pipeline_on(board)
+        pipeline = pipeline_on(device)
         yield on.learner(learner, work) if pipeline is None else on.pipeline(learner, pipeline)
         if problem.on_policy:  # an on-policy algorithm has no replay
             continue

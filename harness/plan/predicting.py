@@ -17,7 +17,7 @@ from placerl.harness.core.progress import bar
 from placerl.harness.core.revision import RESULTS, revision, store_path
 from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
-from placerl.harness.mapping import absent_platforms
+from placerl.harness.mapping import absent_platforms, roofline
 from placerl.harness.measure.conditions import quota_warning
 from placerl.harness.pieces.memory import check_learner
 from placerl.harness.plan import plan, tiers
@@ -242,6 +242,9 @@ def predictions(  # noqa: PLR0913 (the options of a command)
             if device is None and not others:
                 elsewhere = run.rows(PredictedRate, suite=Suite.PREDICTION, workload=item.name)
     else:
+        if platform not in platforms.names() and not platform.endswith(".toml"):
+            offered = f"{', '.join(roofline.platforms())}, or a path that ends in .toml"
+            raise UserError(COMMAND_LINE, _PLATFORM, platform, offered)
         modelled, assumed = overheads.completed(what_if.changed(platforms.load(platform), changes))
         inputs, rows = absent_platforms.predictions(item, size, modelled)
         for other in set(item.training.batch_sizes) - {size} if other_sizes else ():

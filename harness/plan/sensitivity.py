@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from placerl.harness.core.errors import UserError
 from placerl.harness.mapping import absent_platforms
 from placerl.harness.mapping.answer import chosen_of
-from placerl.harness.platforms import PlatformFile, what_if
+from placerl.harness.platforms import PlatformFile, SourcedCount, what_if
 from placerl.harness.workloads import Workload
 
 LARGEST = 16.0
@@ -46,7 +46,9 @@ def turning_points(item: Workload, batch_size: int, platform: PlatformFile) -> l
     def choice(name: str, factor: float) -> str:
         value = what_if.numbers(platform)[name]
         assert value is not None
-        changed = what_if.with_number(platform, name, value.value * factor)
+        whole = isinstance(value, SourcedCount)
+        number = round(value.value * factor) if whole else value.value * factor
+        changed = what_if.with_number(platform, name, number)
         chosen = chosen_of(absent_platforms.predictions(item, batch_size, changed)[1])
         return chosen.mapping if chosen else ""
 
@@ -55,7 +57,7 @@ def turning_points(item: Workload, batch_size: int, platform: PlatformFile) -> l
         if number is None:
             continue
         for largest in (LARGEST, 1 / LARGEST):
-            with suppress(UserError):  # out of a number's range, or no whole number of cores
+            with suppress(UserError):  # out of a number's range, or of what holds the networks
                 points += _between(name, number.value, largest, choice)
     return sorted(points, key=lambda point: max(point.factor, 1 / point.factor))
 

@@ -26,9 +26,12 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.toml_models import TomlTable, check, read_toml, refusal
 from placerl.harness.platforms.this_machine import Machine, describe
 from placerl.primitives.fpga.devices import catalogue
+from placerl.primitives.fpga.devices.catalogue import FpgaDevice
 
 _FOLDER = Path(str(resources.files("placerl.harness") / "platforms"))
 THIS_MACHINE = "this-machine"
+BLOCK_RAM_BITS = 36_864
+_RESOURCES = ("luts", "flip_flops", "dsps", "block_rams")
 _KINDS = {"cuda": "gpu", "opencl": "gpu"}  # kinds of the devices that backends use
 
 T = TypeVar("T", bound="SourcedNumber")
@@ -53,6 +56,12 @@ class SourcedCount(SourcedNumber):
     """A positive whole number, such as a number of cores, and where it comes from."""
 
     value: float = Field(ge=1, le=10**6, multiple_of=1, description="a whole number")
+
+
+class SourcedCells(SourcedCount):
+    """A number of an FPGA's cells or blocks, and where it comes from."""
+
+    value: float = Field(ge=1, le=10**8, multiple_of=1, description="a whole number")
 
 
 def _clock_of_a_board(stated: Any) -> Any:
@@ -96,6 +105,10 @@ class PlatformDevice(TomlTable):
     learner_pipeline: str | None = Field(
         default=None, description="FPGA of devices.toml whose resources bound a learner of MAP's pipelines"
     )
+    luts: SourcedCells | None = Field(default=None, description="of an FPGA that devices.toml does not have")
+    flip_flops: SourcedCells | None = Field(default=None, description="of such an FPGA")
+    dsps: SourcedCells | None = Field(default=None, description="of such an FPGA")
+    block_rams: SourcedCells | None = Field(default=None, description="of such an FPGA, of 36 Kbit each")
 
     @model_validator(mode="after")
     def _peak_has_a_type(self) -> Self:
@@ -103,7 +116,24 @@ class PlatformDevice(TomlTable):
             raise ValueError("peak_type: found none or no peak_tops; allowed: both or neither")
         if self.learner_pipeline is not None and self.learner_pipeline not in catalogue.catalogue():
             raise refusal("learner_pipeline", repr(self.learner_pipeline), ", ".join(catalogue.catalogue()))
+        stated = [name for name in _RESOURCES if getattr(self, name) is not None]
+        if stated and (self.kind != "fpga" or self.learner_pipeline or stated != [*_RESOURCES]):
+            allowed = (
+                f"{', '.join(_RESOURCES)} together, of an FPGA without learner_pipeline, or none of them"
+            )
+            raise refusal(stated[0], f"{', '.join(stated)} of a {self.kind}", allowed)
         return self
+
+    @property
+    def own_fpga(self) -> FpgaDevice | None:
+        """The FPGA that the device's own numbers of cells, blocks and its clock describe; None without them."""
+        if self.dsps is None:
+            return None
+        luts, flip_flops, dsps, block_rams = (int(getattr(self, name).value) for name in _RESOURCES)
+        clock_hz = self.clock_mhz.value * 1e6 if self.clock_mhz else 0.0
+        return FpgaDevice(
+            self.name, luts, flip_flops, dsps, block_rams, BLOCK_RAM_BITS, 0, 1, self.dsps.source, clock_hz
+        )
 
 
 class PlatformLink(TomlTable):

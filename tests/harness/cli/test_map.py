@@ -85,9 +85,9 @@ def test_a_platform_that_is_unknown_or_lacks_a_number_is_refused_with_the_field(
     placerl: Placerl, tmp_path: Path
 ) -> None:
     results = tmp_path / "results"
-    refused(
-        placerl("map", "pong-dqn", "--platform", "abacus", "--results", str(results)), "abacus", "map-tpds23"
-    )
+    outcome = placerl("map", "pong-dqn", "--platform", "abacus", "--results", str(results))
+    refused(outcome, "abacus", "map-tpds23")
+    assert "fixar21" not in outcome.err, "which the help does not offer either"
     outcome = placerl("map", "cartpole-ddpg", "--platform", "pearl24-discrete", "--results", str(results))
     refused(outcome, "pearl24-discrete", "device 'cpu'.peak_tops")
     path = tmp_path / "unlinked.toml"

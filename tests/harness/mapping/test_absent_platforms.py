@@ -1,5 +1,6 @@
 import inspect
 import re
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,11 @@ from placerl.harness import platforms, workloads
 from placerl.harness.cli import map_command
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.toml_models import check
 from placerl.harness.mapping import absent_platforms, roofline
 from placerl.harness.mapping.predict import slow_link
 from placerl.harness.mapping.roofline import Modelled
+from placerl.harness.platforms import PlatformFile
 from placerl.harness.workloads import override
 from placerl.primitives.fpga.devices import catalogue
 from placerl.primitives.fpga.explore.map_replay import replay_design
@@ -208,3 +211,44 @@ def test_a_file_with_two_gpus_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(UserError, match="two of kind 'gpu'"):
         absent_platforms.predictions(workloads.load("cartpole-ddpg"), 32, platforms.load(path))
+
+
+def with_own_fpga(**numbers: float | None) -> PlatformFile:
+    """MAP's platform with the FPGA of docs/files.md in place of its U200, with other numbers by field, or without."""
+    page = (Path(__file__).parents[3] / "docs" / "files.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    fpga = tomllib.loads(block)["device"][0]
+    for name, value in numbers.items():
+        fpga[name] = {"value": value, "provenance": "modelled", "source": "the test"}
+        if value is None:
+            del fpga[name]
+    file = Path(platforms.__file__).with_name("map-tpds23.toml")
+    tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    tables["device"] = [fpga if one["key"] == "fpga" else one for one in tables["device"]]
+    return check(PlatformFile, tables, "zynq.toml")
+
+
+def test_an_fpga_of_one_s_own_bounds_learner_and_replay() -> None:
+    small = override(CARTPOLE, "network.hidden", [16, 16], "the test")
+    small = override(small, "replay.capacity", 4096, "the test")
+
+    def times(platform: PlatformFile) -> dict[str, Modelled]:
+        every = absent_platforms.modelled(small, 32, platform)
+        return {m.entry.primitive: m for m in every if m.entry.target.device == "fpga"}
+
+    own = times(with_own_fpga())
+    assert "(MAP VI-A2) / 100 MHz (modelled: assumed)" in own["learner.step"].formula
+    assert "cycles / 100 MHz" in own["sum_tree.sample"].formula
+    more = times(with_own_fpga(dsps=9_000, luts=10**6, flip_flops=2 * 10**6, block_rams=2_000))
+    assert more["learner.step"].entry.time_s < own["learner.step"].entry.time_s
+    assert more["sum_tree.sample"].entry.time_s <= own["sum_tree.sample"].entry.time_s
+    too_few = r"dsps: found Zynq UltraScale\+ ZU9EG \(.* would need [\d,]+ LUTs of 50,000.*\); allowed: a dev"
+    with pytest.raises(UserError, match=too_few):
+        times(with_own_fpga(luts=50_000))
+
+
+def test_an_fpga_states_all_of_its_resources_or_none() -> None:
+    with pytest.raises(
+        UserError, match=r"luts: found .*; allowed: luts, flip_flops, dsps, block_rams together"
+    ):
+        with_own_fpga(dsps=None)

@@ -16,7 +16,10 @@ from placerl.harness.plan import choosing, predicting
     [
         ({"tier": "quik"}, "map: tier: found quik; allowed: quick, standard, full; did you mean quick?"),
         ({"batch_size": 0}, "map: training.batch_size: found 0; allowed: "),
-        ({"platform": "abacus"}, "platform: name: found 'abacus'; allowed: this-machine, "),
+        (
+            {"platform": "abacus"},
+            "map: platform: found abacus; allowed: this-machine, map-tpds23, pal21, ppoaccel, or",
+        ),
         ({"device": "fpga:u20"}, "map: device: found 'fpga:u20'; allowed: "),
         ({"precisions": ["fixd32"]}, "map: precisions: found fixd32; allowed: "),
         ({"precisions": ["fixed32"], "platform": "map-tpds23"}, "allowed: float32 with another platform"),
