@@ -1,7 +1,7 @@
 """OpenCL devices, through pyopencl."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
@@ -69,11 +69,21 @@ class _Compiled:
         program, kernel: pyopencl's.
         has_types: whether pyopencl knows the arguments' types. Otherwise it tries one after the other, which takes
             longer than the launch.
+        bound: kernel objects of recorded launches, by their arguments, which they keep: graphs share them, because
+            it takes longer to create one than to launch it.
     """
 
     program: Any
     kernel: Any
     has_types: bool = False
+    bound: dict[tuple[Buffer | np.generic, ...], Any] = field(default_factory=dict)
+
+    def with_arguments(self, name: str, arguments: tuple[Buffer | np.generic, ...]) -> Any:
+        """Return a kernel object that always has these arguments."""
+        if arguments not in self.bound:
+            handle = self.bound[arguments] = opencl_runtime.load().Kernel(self.program, name)
+            handle.set_args(*arguments)
+        return self.bound[arguments]
 
     def set_arguments(self, arguments: tuple[Buffer | np.generic, ...]) -> None:
         if not self.has_types:
@@ -177,9 +187,8 @@ class OpenclStream(Stream):
             compiled.set_arguments(arguments)
             self._last = self._enqueue(self._queue, compiled.kernel, items, group)
             return
-        # A kernel object keeps its arguments, but does not hold their buffers.
-        handle = self._opencl.Kernel(compiled.program, kernel.name)
-        handle.set_args(*arguments)
+        # A kernel object does not hold its arguments' buffers.
+        handle = compiled.with_arguments(kernel.name, arguments)
         self._recording.used += arguments
         self._recording.operations.append(partial(self._enqueue, self._queue, handle, items, group))
 
