@@ -64,6 +64,8 @@ def evaluate(frame: pd.DataFrame, only: str = "", everywhere: pd.DataFrame | Non
     Raises:
         UserError: no claim's key begins with `only`.
     """
+    chosen, every = claims(only), frame if everywhere is None else everywhere
     last = last_attempts(frame)
-    every = last_attempts(frame if everywhere is None else everywhere, of_any_code=True)
-    return [claim.evaluate(every if claim.everywhere else last) for claim in claims(only)]
+    if any(claim.everywhere for claim in chosen):
+        every = last_attempts(every, of_any_code=True)
+    return [claim.evaluate(every if claim.everywhere else last) for claim in chosen]
