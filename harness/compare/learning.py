@@ -16,9 +16,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from rich.table import Table
-from scipy import stats
 
 from placerl.harness import workloads
 from placerl.harness.compare import registry
@@ -31,6 +29,7 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.assignments import CPU
 from placerl.harness.measure import statistics
+from placerl.harness.measure.sequential import interquartile_mean
 from placerl.harness.runtime.seed_order import interleaved, last_fifth
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import LearningResult
@@ -81,18 +80,6 @@ _STANDARD = (
     LearnedTask("pong-dqn", 250_000),
 )
 TASKS = {"quick": _QUICK, "standard": _STANDARD, "full": _STANDARD}
-
-
-def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Any:
-    """Return the mean of the middle half of the scores, without the highest and the lowest quarter.
-
-    It depends less on a single seed than the mean, and varies less from draw to draw than the median.
-
-    Args:
-        scores: the scores, such as one mean return per seed.
-        axis: the axis along which the mean is taken.
-    """
-    return stats.trim_mean(np.asarray(scores), 0.25, axis=axis)
 
 
 def like_for_like(name: str) -> Workload:

@@ -21,13 +21,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from placerl.harness import workloads
-from placerl.harness.compare.learning import interquartile_mean
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import HowTimed, Row
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping as Placement
 from placerl.harness.measure.conditions import conditions
+from placerl.harness.measure.sequential import interquartile_mean
 from placerl.harness.measure.statistics import FEWEST_SAMPLES
 from placerl.harness.papers import charts
 from placerl.harness.papers.cells import TierLimits, row_cell

@@ -5,8 +5,8 @@ from functools import partial
 import numpy.typing as npt
 import pandas as pd
 
-from placerl.harness.compare.learning import interquartile_mean
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.measure.sequential import interquartile_mean
 from placerl.harness.papers import relaxed_training
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Panels

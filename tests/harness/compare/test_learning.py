@@ -34,10 +34,6 @@ def fake(program):
     return partial(Worker, [sys.executable, "-c", program])
 
 
-def test_the_interquartile_mean_leaves_out_the_outer_quarters():
-    assert learning.interquartile_mean([0, 1, 2, 3, 4, 5, 6, 1000]) == (2 + 3 + 4 + 5) / 4
-
-
 def test_what_only_this_project_has_is_off():
     item = learning.like_for_like("cartpole-dqn")
     assert not item.replay.prioritized
