@@ -72,13 +72,14 @@ class Parts:
     returns: NStepReturns | None = None
 
 
-def compose(resolved: Resolved, *, seed: int, local_storage: int) -> Parts:
+def compose(resolved: Resolved, *, seed: int, local_storage: int, environment_steps: int = 0) -> Parts:
     """Create the parts of a training: the plan of its actors, and its storage, replay and learner.
 
     Args:
         resolved: what is trained, and how.
         seed: seed of all random numbers; each part has its own stream.
         local_storage: vector steps that fit the actor's local storage.
+        environment_steps: environment steps that count as taken before.
 
     Raises:
         UserError: a part cannot be created, such as a storage that a device's memory does not hold.
@@ -101,6 +102,7 @@ def compose(resolved: Resolved, *, seed: int, local_storage: int) -> Parts:
         fields,
         local_storage,
         schedule,
+        environment_steps=environment_steps,
     )
     steps = None
     if fusion is Fusion.STEP:
@@ -119,16 +121,13 @@ def compose(resolved: Resolved, *, seed: int, local_storage: int) -> Parts:
     )
 
 
-def rounds_of(
-    replay: Replay, trainee: Learner, plan: ActorPlan, shape: Shape, environment_steps: int = 0
-) -> FusedRounds:
+def rounds_of(replay: Replay, trainee: Learner, plan: ActorPlan, shape: Shape) -> FusedRounds:
     """Return an object that runs whole rounds of a native learner, a native replay and native environments in one call.
 
     Args:
         replay, trainee: the replay and the learner.
         plan: the environments with their seeds, and the seed of the random numbers of actions.
         shape: the steps of a round.
-        environment_steps: environment steps that count as taken before, by which exploration decreases.
     """
     makers = cast(tuple[environments.Seeded, ...], plan.environments)
     acting = Acting(
@@ -138,7 +137,7 @@ def rounds_of(
         shape.vector_steps,
         shape.gradient_steps,
         plan.local_storage,
-        environment_steps,
+        plan.environment_steps,
     )
     return FusedRounds(cast(ConcurrentReplay, replay), trainee, acting)
 
@@ -164,6 +163,7 @@ def actors_of(
     schedule: Schedule = STRICT,
     *,
     clip: bool = False,
+    environment_steps: int = 0,
 ) -> ActorPlan:
     """Return the plan of the actors, whose environments are stepped together in C++, or one after another in Python.
 
@@ -174,6 +174,7 @@ def actors_of(
         local_storage: vector steps (steps of all environments) whose transitions an actor can hold.
         schedule: says what steps the environments (`Schedule.stepping`).
         clip: whether the policy's continuous actions may be outside [-1, 1] and are clipped for the environments.
+        environment_steps: environment steps that count as taken before.
     """
     if isinstance(workload, CustomTask):
         make: Callable[[int], Any] = partial(partial, custom_task.seeded, workload.make_environment)
@@ -186,6 +187,7 @@ def actors_of(
         local_storage,
         clip,
         _POOLS.get(schedule.stepping(workload)),
+        environment_steps,
     )
 
 

@@ -3,11 +3,12 @@
 A mapping says where learner, replay management (sampling and priorities) and data storage run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import cast
+from pathlib import Path
+from typing import Any, cast
 
 import numpy.typing as npt
 import torch
@@ -31,6 +32,7 @@ from placerl.harness.runtime.learners.parallel_updates import ParallelLearner
 from placerl.harness.runtime.learners.processes import LearnerProcesses
 from placerl.harness.runtime.reallocation import Reallocator, parallel_learner
 from placerl.harness.runtime.resolve import Resolved
+from placerl.harness.runtime.snapshot import Snapshot
 from placerl.harness.runtime.units.replay import TimeBeside
 from placerl.primitives.learner import Learner
 from placerl.primitives.learner.fused import FusedSteps
@@ -122,6 +124,8 @@ class Training:
         parts: existing parts to use instead of those that mapping, seed and fusion define, such as parts that do
             nothing, to measure the loop itself.
         platform: returns the platform that states the bandwidth of links to simulated devices.
+        begun: a snapshot with which to continue (`write_snapshot`), of a training of the same task, mapping and schedule;
+            None: begin. The environments begin new episodes, and batches are sampled ahead again.
 
     Attributes:
         gradient_steps, environment_steps: steps taken so far.
@@ -142,6 +146,7 @@ class Training:
         seed: int = 0,
         parts: Parts | None = None,
         platform: Callable[[], Platform] = links_of_map,
+        begun: Snapshot | None = None,
     ) -> None:
         task, mapping, schedule = resolved.task, resolved.mapping, resolved.schedule
         processes, shape = resolved.processes, resolved.shape
@@ -155,7 +160,9 @@ class Training:
         created = parts is None
         # A single active actor steps for all.
         room = max(shape.vector_steps, self._warm_up_steps) * (settings.actors if schedule.reallocate else 1)
-        parts = parts or compose(resolved, seed=seed, local_storage=room)
+        parts = parts or compose(
+            resolved, seed=seed, local_storage=room, environment_steps=begun.environment_steps if begun else 0
+        )
         self._parallel: ParallelLearner | LearnerProcesses | None = None
         with ExitStack() as opened:  # if anything fails, what was started before is ended
             if created and isinstance(parts.learner, ParallelLearner):  # one with streams
@@ -229,6 +236,12 @@ class Training:
                 if schedule.reallocate
                 else None
             )
+            if begun:
+                begun.load(self.learner, self.replay)
+                self.gradient_steps = begun.gradient_steps
+                self._loop.inserted = self.replay._position()[1]
+                if isinstance(self._acting, Actors):
+                    self._acting.publish()
             self._opened = opened.pop_all()
 
     @property
@@ -289,6 +302,19 @@ class Training:
     def greedy(self) -> Callable[[npt.NDArray], npt.NDArray]:
         """Return the learner's present policy, without exploration: it maps an observation to an action."""
         return self.learner.act
+
+    def write_snapshot(self, path: Path, notes: Mapping[str, Any]) -> None:
+        """Write a snapshot with which another training continues (`begun`), in this process or in a later one.
+
+        Args:
+            path: the file; its folder exists. The replay's items are written to a file of the same name with ".replay".
+            notes: what else the snapshot holds, values that JSON has.
+
+        Raises:
+            OSError: a file cannot be written; an earlier snapshot of this name must not be used any more.
+        """
+        self._drain()
+        Snapshot(path, self.gradient_steps, self.environment_steps, notes).save(self.learner, self.replay)
 
     def close(self) -> None:
         """End the threads and processes, if there are any, and close the environments. Idempotent."""

@@ -4,16 +4,13 @@ The trainings are those with actors that run in parallel with the learner. A pro
 take seconds to start, and 200 MB. They take turns, so the process always works for one of them.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
-import numpy.typing as npt
 
 from placerl.harness.mapping import Problem
 from placerl.harness.pieces.learners import LATE
-from placerl.harness.runtime.actors.actor import Actor, Episode
+from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.actors.in_process import Actors, Transitions
-from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
+from placerl.harness.runtime.actors.pool import ActorPool
 from placerl.harness.runtime.compose import actors_of
 from placerl.harness.runtime.units.unit import STALL_LIMIT_S
 from placerl.harness.workloads import Workload
@@ -22,15 +19,6 @@ from placerl.primitives.learner import Learner
 
 FEWEST_STEPS = 256
 """Vector steps that the actor has room for, at least: the check of a case and the warm-up ask for some."""
-
-
-class LateActors(ActorPlan):
-    """The plan of an actor whose exploration rate already has its final value, as late in training."""
-
-    def build(self, columns: Mapping[str, npt.NDArray] | None = None) -> Actor:
-        actor = super().build(columns)
-        actor.environment_steps = LATE
-        return actor
 
 
 def late_pool(workload: Workload, problem: Problem, learner: Learner) -> ActorPool:
@@ -42,10 +30,10 @@ def late_pool(workload: Workload, problem: Problem, learner: Learner) -> ActorPo
     """
     environment_seed, exploration_seed = np.random.SeedSequence(0).spawn(2)
     room = max(FEWEST_STEPS, problem.overlapped_rounds() * problem.round_vector_steps)
-    plan = actors_of(workload, environment_seed, exploration_seed, columns_of(workload), room)
-    pool = ActorPool(LateActors(**vars(plan)), learner, 1)
-    pool.environment_steps = LATE
-    return pool
+    plan = actors_of(
+        workload, environment_seed, exploration_seed, columns_of(workload), room, environment_steps=LATE
+    )
+    return ActorPool(plan, learner, 1)
 
 
 class BorrowedActors(Actors):

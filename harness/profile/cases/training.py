@@ -14,7 +14,6 @@ from placerl.harness.mapping import Loop, Mapping, Problem
 from placerl.harness.measure.protocol import Case
 from placerl.harness.pieces.base import PrimitiveCase
 from placerl.harness.pieces.learners import LATE
-from placerl.harness.profile.cases.shared_actors import LateActors
 from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.runtime.actors.in_process import Actors, Collecting
 from placerl.harness.runtime.actors.pool import ActorPlan
@@ -277,17 +276,19 @@ def _off_policy(
     environment_seed, exploration_seed, sampling_seed = np.random.SeedSequence(0).spawn(3)
     storage = cast(TimedStorage, replay.storage)
     room = max(256, problem.round_vector_steps * overlap)
-    plan = actors_of(workload, environment_seed, exploration_seed, storage.fields, room)
+    plan = actors_of(
+        workload, environment_seed, exploration_seed, storage.fields, room, environment_steps=LATE
+    )
     steps: FusedSteps | None = None
     # Actors in a thread would share the host's GIL.
     acting: Collecting | None = shared.actors(mapping.learner) if overlap and not simulated else None
     if fusion is Fusion.STEP:
         steps = steps_of(replay, learner, ahead, relaxed)
     elif fusion is Fusion.ROUND:
-        steps = rounds = rounds_of(replay, learner, plan, resolved.shape, LATE)
+        steps = rounds = rounds_of(replay, learner, plan, resolved.shape)
         acting = RoundActors(rounds)
     parts = Parts(
-        actors=LateActors(**vars(plan)),
+        actors=plan,
         storage=storage,
         replay=replay,
         learner=learner,
