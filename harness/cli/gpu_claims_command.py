@@ -14,7 +14,7 @@ from placerl.harness.core.revision import RESULTS
 from placerl.harness.store.peak_memory import recorded
 
 if TYPE_CHECKING:
-    from placerl.harness.store.store import Run
+    pass
 
 
 @app.command(name="gpu-claims", epilog="Example: `placerl gpu-claims --minutes 12 --results results/gpu`")
@@ -37,7 +37,7 @@ def gpu_claims_command(
         raise NotRunError(f"gpu-claims needs a CUDA device: {reason}")
     cells = gpu_claims.cells()
     opened = begin(results, gpu_claims.GPU, fresh)
-    done = set() if fresh else within.held(_that_count(opened), cells)
+    done = set() if fresh else within.held(opened.counted(), cells)
     said = Console(stderr=True)
     said.print(f"{len(cells)} cells, {len(done)} finished before.", markup=False)
     for line in _left_out():
@@ -63,16 +63,6 @@ def gpu_claims_command(
         if outcome.left:
             typer.echo("The same command goes on with these, on this machine or another.")
     exit_if_failed([cell.key for cell in cells if cell.key in outcome.cells and cell.failed(opened)])
-
-
-def _that_count(opened: "Run") -> "list[Run]":
-    """Return the runs whose cells are not measured again: not those before a run that `--fresh` began."""
-    own, siblings = opened.record, opened.siblings()
-    fresh = any(
-        other.id < own.id and (other.revision, other.fingerprint) == (own.revision, own.fingerprint)
-        for other in (one.record for one in siblings)
-    )
-    return [one for one in siblings if not fresh or one.record.id > own.id]
 
 
 def _left_out() -> Iterator[str]:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from placerl.harness.plan import night
 from placerl.harness.plan.tiers import Tier
 from placerl.harness.platforms.this_machine import Machine
 from placerl.harness.store.cell import Cell
@@ -22,7 +23,7 @@ def show_plan(console: Console, tier: Tier, cells: Sequence[Cell], finished: Col
     """Print what a run will measure and how long that takes, in groups of cells (`kind_of`).
 
     Args:
-        tier: the tier, "quick", "standard" or "full", that the plan is for.
+        tier: the tier, such as "quick", that the plan is for.
         cells: the units of work of the plan.
         finished: keys (names) of the cells that are already measured and stored.
     """
@@ -41,6 +42,18 @@ def show_plan(console: Console, tier: Tier, cells: Sequence[Cell], finished: Col
         f"Tier {tier.name}: {len(cells)} cells, {done} finished before (--fresh measures them again), "
         f"about {duration(to_go_s(cells, finished))} to go."
     )
+
+
+def show_tests(console: Console, cells: Sequence[Cell], finished: Collection[str]) -> None:
+    """Print how long each sequential test of a plan lasts, with one process; nothing if there is none.
+
+    Args:
+        cells: the units of work of the plan.
+        finished: keys (names) of the cells that are not due.
+    """
+    for name, next_s, most_s in night.looks([c for c in cells if c.look and c.key not in finished]):
+        text = f"{name}: {duration(next_s)} of one core to the next look, at most {duration(most_s)}"
+        console.print(text, markup=False, soft_wrap=True)
 
 
 def to_go_s(cells: Sequence[Cell], finished: Collection[str]) -> float:

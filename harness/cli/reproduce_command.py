@@ -13,7 +13,6 @@ from placerl.harness.cli.app import app
 from placerl.harness.cli.common import (
     JsonOption,
     ResultsOption,
-    TierOption,
     cluster_extra,
     exit_if_failed,
     out,
@@ -23,7 +22,8 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import bar
 from placerl.harness.core.revision import RESULTS, revision, store_path
 from placerl.harness.plan import tiers
-from placerl.harness.plan.tiers import Tier
+from placerl.harness.plan.night import NIGHT, NOT_AT_NIGHT
+from placerl.harness.plan.tiers import TIERS, Tier
 from placerl.harness.platforms import this_machine
 from placerl.harness.platforms.this_machine import Machine
 from placerl.harness.store.cell import Cell
@@ -36,7 +36,15 @@ if TYPE_CHECKING:
 
 @app.command(name="reproduce", epilog="Example: `placerl reproduce --tier quick`")
 def reproduce_command(
-    tier_name: TierOption = "quick",
+    tier_name: Annotated[
+        str,
+        typer.Option(
+            "--tier",
+            help=f"How much is measured: {', '.join(TIERS)}; {NIGHT.name} for what claims about learning need, on all "
+            "cores, until they are decided: days, in pieces of 20 minutes.",
+            autocompletion=lambda: [*TIERS, NIGHT.name],
+        ),
+    ] = "quick",
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Measure again what an earlier run finished.")
     ] = False,
@@ -66,15 +74,17 @@ def reproduce_command(
     """Measure, map, train and compare every workload of a tier, write the report, and print what was found."""
     from placerl.harness import papers
     from placerl.harness.cli.summary import write_report
-    from placerl.harness.plan import plan
+    from placerl.harness.plan import night, plan
     from placerl.primitives.fpga.cycles.timed_block import SIMULATE_VARIABLE
 
-    tier = tiers.tier(tier_name)
+    tier = tiers.tier(tier_name, NIGHT)
+    if ray and tier is NIGHT:
+        raise UserError("command line", "--ray", f"{ray} with --tier {tier.name}", "on this machine alone")
     if simulate:
         if ray:
             raise UserError("command line", "--simulate", f"with --ray {ray}", "on this machine alone")
         os.environ[SIMULATE_VARIABLE] = "1"  # also of the processes that this one starts
-    cells = plan.plan(tier)
+    cells = night.cells() if tier is NIGHT else plan.plan(tier)
     if only:
         chosen = papers.claims(only)
         cells = plan.needed(cells, chosen, tier)
@@ -147,31 +157,44 @@ def _show_plan(tier: Tier, cells: list[Cell], results: Path, fresh: bool, as_jso
 
 def _finished(store: Store, tier: Tier, cells: list[Cell], here: Machine) -> set[str]:
     """Return the keys of the cells that are not due in this machine's last run of this revision and tier."""
-    identity = (tier.name, revision(), here.fingerprint)
-    runs = [r for r in store.runs() if (r.tier, r.revision, r.fingerprint) == identity]
-    if not runs:
-        return set()
-    opened = Run(store, runs[-1])
-    return {cell.key for cell in cells if not cell.due(opened)}
+    runs = [r for r in store.runs() if (r.tier, r.fingerprint) == (tier.name, here.fingerprint)]
+    if tier is not NIGHT:
+        runs = [r for r in runs if r.revision == revision()]
+    return _done(Run(store, runs[-1]), tier, cells) if runs else set()
+
+
+def _done(run: Run, tier: Tier, cells: Sequence[Cell]) -> set[str]:
+    """Return the keys of the cells that are not due in a run.
+
+    In a plan of days what an earlier revision of the code has measured counts.
+    """
+    from placerl.harness.plan import within
+
+    done = {cell.key for cell in cells if not cell.due(run)}
+    return done | within.held(run.counted(), cells) if tier is NIGHT else done
 
 
 def _print_plan(console: Console, tier: Tier, cells: list[Cell], done: set[str], here: Machine) -> None:
     """Print the plan, its time, and what this machine cannot run."""
     plan_table.show_plan(console, tier, cells, done)
-    for line in plan_table.left_out(here):
+    plan_table.show_tests(console, cells, done)
+    for line in (*plan_table.left_out(here), *(NOT_AT_NIGHT if tier is NIGHT else ())):
         console.print(f"Left out here: {line}", markup=False, soft_wrap=True)
 
 
 def _here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
     """Measure on this machine; returns the keys of the failed cells."""
-    from placerl.harness.plan import plan
+    from placerl.harness.plan import plan, side_by_side
     from placerl.harness.plan.predicting import begin
 
+    measure = side_by_side.execute if tier is NIGHT else plan.execute
     opened = begin(results, tier, fresh)
-    done = {cell.key for cell in cells if not cell.due(opened)}
+    done = _done(opened, tier, cells)
     _print_plan(Console(stderr=True), tier, cells, done, Machine(**opened.record.machine))
     with bar("reproduce") as report, recorded(opened):
-        plan.execute(opened, cells, report, report.last)
+        # Of another tier a finished cell may be due again when what it needs was measured.
+        left = [cell for cell in cells if tier is not NIGHT or cell.key not in done]
+        measure(opened, left, report, report.last)
     return [cell.key for cell in cells if cell.failed(opened)]
 
 

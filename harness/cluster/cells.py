@@ -246,7 +246,7 @@ class ClusterPlan:
             for row in cell.rows(run):
                 if (node := row.node) in self._nodes:
                     chain.node = node
-        chain.waiting = [c for c in chain.cells if not c.finished(run) or c.stale(run)]
+        chain.waiting = [c for c in chain.cells if c.due(run)]
         return chain
 
     def _next_task(self, chain: _Chain) -> dict[Any, tuple[_Chain, Cell]]:

@@ -59,6 +59,7 @@ def _declared() -> Iterator[Quantity]:
         "final_return",
         "interquartile_mean_return",
         "return_at_equal_steps",
+        "return_so_far",
     ):
         yield Quantity(returned, "1", "more")
     yield from (

@@ -20,6 +20,13 @@ A claim opts in by the cells that it returns for this tier: each takes at most s
 """
 
 
+NIGHT_TIER = "night"
+"""Name of the tier that measures what claims about learning need, for days (`harness.plan.night`).
+
+Its cells are those that a sequential test uses (`Cell.look`); a claim opts in by those that it returns for this tier.
+"""
+
+
 class TierLimits(Protocol):
     """The attributes of a tier (`harness.plan.tiers`) that papers use.
 

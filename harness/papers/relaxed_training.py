@@ -5,6 +5,9 @@ is a curve; a run trains one curve with one seed. Its stored measurement holds t
 twentieth) of training, including exploration. The runs of one experiment and seed have the same learner and differ
 only in the relaxation.
 
+In the tier `night` a training is cut into legs (`harness.papers.legs`), and a workload is trained with further seeds
+until its statements are decided (`harness.papers.shares`).
+
 A curve's score is the interquartile mean over seeds of the return at the end of training (the metric of rliable,
 Agarwal et al. 2021). Its share is its gain over the first twentieth of training divided by the reference's gain.
 """
@@ -14,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -27,18 +31,22 @@ from placerl.harness.core.row import HowTimed, Row
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping as Placement
 from placerl.harness.measure.conditions import conditions
-from placerl.harness.measure.sequential import interquartile_mean
+from placerl.harness.measure.sequential import LOOKS, interquartile_mean
 from placerl.harness.measure.statistics import FEWEST_SAMPLES
 from placerl.harness.papers import charts
 from placerl.harness.papers.cells import TierLimits, row_cell
 from placerl.harness.papers.charts import Panel
 from placerl.harness.papers.evidence import rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
+from placerl.harness.papers.legs import SO_FAR, WHOLE, Leg, legs_of
+from placerl.harness.papers.legs import cells as legs_cells
 from placerl.harness.papers.number import Number
+from placerl.harness.papers.shares import Limits, SequentialTrainings, decisions
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.seed_order import last_fifth
 from placerl.harness.runtime.training import Training
 from placerl.harness.store.cell import Cell
+from placerl.harness.store.rows import ClaimRow
 
 STRETCHES = 20
 NO_LOSS = 0.9
@@ -87,12 +95,21 @@ class Relaxation:
         mapping: where learner, replay management and storage run in all trainings, such as "native-native-cpu".
         curves: the variants, the reference first.
         actors: number of environments; None: the workload's own number.
+        judged: names of the curves without which a workload is not judged, the reference first; empty for all.
+        one_thread: whether a training computes in one thread.
     """
 
     key: Experiment
     mapping: str
     curves: tuple[Curve, ...]
     actors: int | None = None
+    judged: tuple[str, ...] = ()
+    one_thread: bool = True
+
+    @property
+    def needed(self) -> tuple[Curve, ...]:
+        """Return the curves without which a workload is not judged, the reference first."""
+        return tuple(curve for curve in self.curves if not self.judged or curve.name in self.judged)
 
 
 @dataclass(frozen=True)
@@ -104,21 +121,31 @@ class RelaxedTask:
         workload: name of the workload.
         gradient_steps: gradient steps per training.
         step_s: approximate seconds per gradient step, for the plan and the progress bar.
+        limits: statements about shares of the gain that end the trainings of a sequential test when they are decided;
+            empty if the workload's own seeds are trained, each in one piece.
     """
 
     experiment: Relaxation
     workload: str
     gradient_steps: int
     step_s: float
+    limits: Limits = ()
 
 
 def train(
-    name: str, gradient_steps: int, experiment: Relaxation, curve: Curve, seed: int, report: Report
+    name: str,
+    gradient_steps: int,
+    experiment: Relaxation,
+    curve: Curve,
+    seed: int,
+    report: Report,
+    leg: Leg = WHOLE,
 ) -> Row:
-    """Train one variant of the training loop with one seed, and return the measurement.
+    """Train one variant of the training loop with one seed, or a leg of such a training; return the measurement.
 
     Args:
         gradient_steps: gradient steps of the training, including the warm-up's.
+        leg: the part of the training, in whole stretches; its row holds what the training has shown until its end.
         report: called with the gradient steps taken, their total, and a text that names the training.
 
     Returns:
@@ -130,16 +157,20 @@ def train(
     if experiment.actors is not None:
         item = workloads.override(item, "training.actors", experiment.actors, curve.name)
     resolved = resolve(Schedule(**curve.options), item, Placement.parse(experiment.mapping))
-    training = Training(resolved, seed=seed)
-    returns: list[list[float]] = []
-    environment_steps: list[int] = []
+    begun = leg.begun()
+    training = Training(resolved, seed=leg.seed(seed), begun=begun)
+    returns: list[list[float]] = list(begun.notes["returns"]) if begun else []
+    environment_steps: list[int] = list(begun.notes["environment_steps"]) if begun else []
     try:
-        training.warm_up()
-        while training.gradient_steps < gradient_steps:
+        if not begun:
+            training.warm_up()
+        while training.gradient_steps < leg.until(gradient_steps):
             report(training.gradient_steps, gradient_steps, f"{name}, {curve.name}, seed {seed}")
             progress = training.advance(max(1, gradient_steps // STRETCHES))
             returns.append([episode.episode_return for episode in progress.episodes])
             environment_steps.append(training.environment_steps)
+        if not leg.is_last:
+            leg.save(training, {"returns": returns, "environment_steps": environment_steps})
     finally:
         training.close()
     last = tuple(value for ended in last_fifth(returns) for value in ended)
@@ -158,10 +189,12 @@ def train(
         backend=curve.name,
         device=experiment.mapping,
         batch_size=item.training.batch_size,
-        quantity="final_return",
+        quantity="final_return" if leg.is_last else SO_FAR,
         provenance=Provenance.MEASURED,
         timed=HowTimed(conditions=conditions()),
     )
+    if not leg.is_last:  # the whole returns are those of the last leg
+        return row(value=float(np.mean(last))) if last else row(status="too_noisy", reason="no episode ended")
     if not last:
         return row(status="failed", reason="no episode ended in the last fifth of training")
     return row(value=float(np.mean(last)), samples=last)
@@ -172,16 +205,47 @@ def cells(tasks: Mapping[str, Iterable[RelaxedTask]], tier: TierLimits) -> list[
 
     They are ordered by task, then by seed, then by variant of the training loop.
     """
-    return [
+    tested = [task for task in tasks.get(tier.name, ()) if task.limits]
+    return [cell for task in tested for cell in _tested_cells(task)] + [
         row_cell(
             f"{task.experiment.key}/{task.workload}/{curve.name}/seed{seed}",
             task.gradient_steps * task.step_s,
             partial(train, task.workload, task.gradient_steps, task.experiment, curve, seed),
         )
         for task in tasks.get(tier.name, ())
+        if not task.limits
         for seed in workloads.load(task.workload).training.seeds
         for curve in task.experiment.curves
     ]
+
+
+def _tested_cells(task: RelaxedTask) -> list[Cell]:
+    """Return the cells of the legs of a task's trainings, with as many seeds as its sequential test uses at most."""
+    seconds, experiment = task.gradient_steps * task.step_s, task.experiment
+    legs = legs_of(seconds, STRETCHES)
+
+    def first(row: ClaimRow, columns: Returns) -> float | None:
+        return _first_return(columns) if columns.gradient_steps >= task.gradient_steps else None
+
+    names = tuple(curve.name for curve in experiment.needed)
+    tested = SequentialTrainings((experiment.key,), "final_return", task.workload, names, task.limits, first)
+    return [
+        cell
+        for position, curve in product(range(LOOKS[-1]), experiment.needed)
+        for cell in legs_cells(
+            f"{experiment.key}/{task.workload}/{curve.name}/seed{position}",
+            legs,
+            seconds,
+            partial(_train_leg, task, curve, position),
+            position=position,
+            moot=tested.ended,
+            one_thread=experiment.one_thread,
+        )
+    ]
+
+
+def _train_leg(task: RelaxedTask, curve: Curve, seed: int, leg: Leg, report: Report) -> Row:
+    return train(task.workload, task.gradient_steps, task.experiment, curve, seed, report, leg)
 
 
 Runs = dict[str, dict[int, Any]]
@@ -195,16 +259,21 @@ def runs_of(frame: pd.DataFrame, experiment: Relaxation) -> dict[str, Runs]:
     one that is complete is returned.
 
     Returns:
-        For each workload, the rows by name of the variant and by seed, only with seeds that all variants have.
+        For each workload, the rows by name of the variant and by seed, only with seeds that all variants have that are
+        judged (`Relaxation.needed`).
         Workloads with fewer than `FEWEST_SAMPLES` such seeds are left out.
     """
-    names = [curve.name for curve in experiment.curves]
+    names = [curve.name for curve in experiment.needed]
     # Rows of earlier versions do not state their length.
     rows = [
         (row.parameters.gradient_steps or 0, row) for row in rows_of(frame, experiment.key, "final_return")
     ]
     complete = complete_runs(rows, names)
-    return {workload: {name: runs[name] for name in names} for workload, runs in complete.items()}
+    ordered = [curve.name for curve in experiment.curves]
+    return {
+        workload: {name: runs[name] for name in ordered if name in runs}
+        for workload, runs in complete.items()
+    }
 
 
 def complete_runs(
@@ -242,7 +311,11 @@ def scores_of(rows: dict[int, Any]) -> npt.NDArray:
 
 def _first(rows: dict[int, Any]) -> npt.NDArray:
     """Return the returns at the beginning of training, one per seed."""
-    return np.array([next(x for x in row.parameters.mean_returns if x is not None) for row in rows.values()])
+    return np.array([_first_return(row.parameters) for row in rows.values()])
+
+
+def _first_return(columns: Returns) -> float:
+    return next(value for value in columns.mean_returns or () if value is not None)
 
 
 def share_of_gain(
@@ -319,14 +392,14 @@ def seeds_to_tell(curve: npt.NDArray, reference: npt.NDArray) -> int | None:
     return max(2, math.ceil(2 * (1.96 + 0.84) ** 2 * variance / difference**2))
 
 
-def keeps(share: Number | None) -> bool | None:
-    """Return whether a variant of the loop has no visible loss: its share of the gain is at least 0.9 (`NO_LOSS`).
+def kept(runs: Runs, reference: str, limits: Limits) -> dict[str, bool | None]:
+    """Return, by its name, whether each variant's share of the reference's gain in return is above its limit.
 
-    It is None if the share's interval includes 0.9, or if there is no interval.
+    It is None if the sequential test (`harness.papers.shares`) has not decided that.
     """
-    if share is None or share.low is None or share.high is None:
-        return None
-    return True if share.low >= NO_LOSS else False if share.high < NO_LOSS else None
+    finals = {curve: scores_of(rows).tolist() for curve, rows in runs.items()}
+    decided = decisions(limits, reference, _first(runs[reference]).tolist(), finals)
+    return {curve: decision.above for (curve, _), decision in decided.items()}
 
 
 def panels(frame: pd.DataFrame, experiment: Relaxation) -> list[Panel]:

@@ -424,7 +424,7 @@ def measure_and_store(run: Run, cell: Cell, report: Report, code: CodeWatch) -> 
         UserError: the code was edited since the run began; the cell's rows are not stored.
         Interrupted: the measurement was interrupted; the rows that it had until then are stored.
     """
-    _check_unchanged(code, run)
+    check_unchanged(code, run)
     with crash_marker(run.path, run.record.key, cell.key) as deaths:
         peak = CellPeak(run)
         rows: Sequence[Row]
@@ -435,11 +435,18 @@ def measure_and_store(run: Run, cell: Cell, report: Report, code: CodeWatch) -> 
         # one failing cell must not stop the others; its error is stored and shown
         except Exception as error:
             rows = [cell.failure(error)]
-        _check_unchanged(code, run)
+        check_unchanged(code, run)
         with run.writing():
             cell.store(run, rows)
             peak.store(cell.key)
+    tell_stored(run, cell)
     return rows
+
+
+def tell_stored(run: Run, cell: Cell) -> None:
+    """Call what a cell (a unit of work) has to be called once its rows are stored, unless they are a failure's."""
+    if cell.finished(run):
+        cell.stored(run)
 
 
 def measure_now(run: Run, cell: Cell, report: Report) -> Sequence[Row]:
@@ -456,14 +463,15 @@ def measure_now(run: Run, cell: Cell, report: Report) -> Sequence[Row]:
     """
     code, peak = CodeWatch(), CellPeak(run)
     rows = _measured(run, cell, report, code)
-    _check_unchanged(code, run)
+    check_unchanged(code, run)
     with run.writing():
         cell.store(run, rows)
         peak.store(cell.key)
     return rows
 
 
-def _check_unchanged(code: CodeWatch, run: Run) -> None:
+def check_unchanged(code: CodeWatch, run: Run) -> None:
+    """Raise UserError if the code was edited since the run began, as `code` has watched."""
     if code.changed():
         allowed = f"{run.record.revision} until the run ends; the finished cells are kept"
         raise UserError("code", "revision", "another, because files were edited during the run", allowed)

@@ -116,12 +116,13 @@ TIERS = {
 }
 
 
-def tier(name: str) -> Tier:
-    """Return the tier with this name: "quick", "standard" or "full".
+def tier(name: str, *more: Tier) -> Tier:
+    """Return the tier with this name: "quick", "standard", "full", or one of `more`.
 
     Raises:
         UserError: there is no such tier.
     """
-    if name not in TIERS:
-        raise UserError(COMMAND_LINE, OptionName("tier"), name, ", ".join(TIERS))
-    return TIERS[name]
+    known = TIERS | {each.name: each for each in more}
+    if name not in known:
+        raise UserError(COMMAND_LINE, OptionName("tier"), name, ", ".join(known))
+    return known[name]

@@ -124,8 +124,8 @@ class Training:
         parts: existing parts to use instead of those that mapping, seed and fusion define, such as parts that do
             nothing, to measure the loop itself.
         platform: returns the platform that states the bandwidth of links to simulated devices.
-        begun: a snapshot with which to continue (`write_snapshot`), of a training of the same task, mapping and schedule;
-            None: begin. The environments begin new episodes, and batches are sampled ahead again.
+        begun: a snapshot with which to continue (`write_snapshot`), of a training of the same task, mapping and
+            schedule; None: begin. The environments begin new episodes, and batches are sampled ahead again.
 
     Attributes:
         gradient_steps, environment_steps: steps taken so far.

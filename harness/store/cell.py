@@ -36,6 +36,12 @@ class Cell:
         batch_size: batch size of its rows, for the row that reports a failure; None if it has none or several.
         label: name that its rows give the baseline, for the row that reports a failure; empty
             if it is the baseline's own.
+        look: number of the first look of a sequential test (`harness.measure.sequential`), from 1, that uses its rows;
+            0 if no such test does.
+        moot: function that returns whether the stored rows already decide what the cell's would help to decide.
+        one_thread: whether it computes in one thread, and times nothing that is judged, so that other such cells may
+            be measured at the same time.
+        stored: function that is called once the cell's rows are stored, such as to remove a file.
     """
 
     key: str
@@ -48,6 +54,10 @@ class Cell:
     needs: tuple[str, ...] = ()
     batch_size: int | None = None
     label: str = ""
+    look: int = 0
+    moot: Callable[[Run], bool] = lambda run: False
+    one_thread: bool = False
+    stored: Callable[[Run], None] = lambda run: None
 
     def measured(self, run: Run, report: Report) -> Sequence[Row]:
         """Measure this cell, return its rows, and give the memory that the measurement freed back to the system.
@@ -75,12 +85,12 @@ class Cell:
         return any(row.status != "failed" and not _lacks_memory(row) for row in self.rows(run))
 
     def due(self, run: Run) -> bool:
-        """Return whether this cell must be measured in a run, for the first time or again.
+        """Return whether this cell must be measured in a run, for the first time or again; never if it is moot.
 
         Args:
             run: the stored results of one plan on one machine.
         """
-        return not self.finished(run) or self.stale(run)
+        return (not self.finished(run) or self.stale(run)) and not self.moot(run)
 
     def failed(self, run: Run) -> bool:
         """Return whether this cell, or a part of it, failed the last time that it was measured, and is due again.

@@ -69,9 +69,12 @@ class Reference:
 
 
 def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
-    """Write the last run of a store that holds results as a reference, with which reports compare later runs.
+    """Write a run of a store as a reference, with which reports compare later runs.
+
+    A run that went on since it was saved is written again under the same name, so that the reference grows.
 
     Args:
+        name: name of the reference; if it is a tier's, the last run of this tier is written, else the last of all.
         folder: output folder; created if it does not exist.
 
     Raises:
@@ -83,14 +86,15 @@ def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
         runs = runs_with_results(opened)
         if not runs:
             raise UserError(store, "runs", "none", "a store with a run")
-        attempts = last_attempts(opened, runs[-1].id)
+        run = ([each for each in runs if each.tier == name] or runs)[-1]
+        attempts = last_attempts(opened, run.id)
     rows = [
         {"cell": cell, **tables.flat(_moved_alone(_thinned(row)))}
         for cell, found in attempts.items()
         for row in found
     ]
     table = pd.DataFrame(rows, dtype=object)
-    record = json.dumps(dataclasses.asdict(runs[-1]), indent=1, sort_keys=True)
+    record = json.dumps(dataclasses.asdict(run), indent=1, sort_keys=True)
     written = [folder / f"{name}.parquet", folder / f"{name}.json"]
     write_atomically(written[0], lambda path: table.to_parquet(path, index=False, compression="zstd"))
     write_atomically(written[1], lambda path: path.write_text(record + "\n", encoding="utf-8"))
@@ -259,7 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description="Save the last run of a store as a reference run, with which reports compare later runs.",
     )
     parser.add_argument("store", type=Path, metavar="STORE", help="path of the store: results/placerl.sqlite")
-    parser.add_argument("name", metavar="NAME", help="name of the reference run, such as standard")
+    parser.add_argument("name", metavar="NAME", help="name of the reference run; a tier's name: its last run")
     given = parser.parse_args(arguments)
     try:
         written = save(given.store, given.name)

@@ -141,6 +141,15 @@ class Run:
         records = self._store.runs()
         return [Run(self._store, record) for record in records if record.tier == self.record.tier]
 
+    def counted(self) -> list["Run"]:
+        """Return the siblings whose cells count as measured: not those before a run that `--fresh` began."""
+        own, siblings = self.record, self.siblings()
+        fresh = any(
+            other.id < own.id and (other.revision, other.fingerprint) == (own.revision, own.fingerprint)
+            for other in (one.record for one in siblings)
+        )
+        return [one for one in siblings if not fresh or one.record.id >= own.id]
+
     def close(self) -> None:
         """Close the run's store, as `Store.close`."""
         self._store.close()

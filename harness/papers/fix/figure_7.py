@@ -1,6 +1,7 @@
 """Judges the reward of fixed-point training, measured by `training` (FIX VI-C, Fig. 7; IV, Algorithm 1)."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -14,24 +15,24 @@ from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Panel, Panels
 from placerl.harness.papers.evidence import rows_of
 from placerl.harness.papers.fix import training
-from placerl.harness.papers.fix.training import DYNAMIC, FIXED_16, FIXED_32, FLOAT
+from placerl.harness.papers.fix.training import (
+    ALIKE,
+    DYNAMIC,
+    FAILS,
+    FIXED_16,
+    FIXED_32,
+    FLOAT,
+    TRAINS,
+    FixedPointTask,
+)
 from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.number import Number, from_cell, from_text
-from placerl.harness.papers.relaxed_training import Runs, complete_runs, share_of_gain
+from placerl.harness.papers.relaxed_training import Runs, complete_runs, scores_of, share_of_gain
+from placerl.harness.papers.shares import decisions
 
 _FIGURE, _LEVEL = "fix_figure_7", "mean of evaluations 150 to 200"
 _EVALUATIONS = 200  # evaluations per run in the paper
 CURVES = (FLOAT, FIXED_32, FIXED_16, DYNAMIC)
-ALIKE = 0.2
-"""Largest difference between two curves that reach the same reward, as a share of the float curve's gain.
-
-FIX VI-C calls the curves of floats, of 32 bits and its own alike, "towards 2000"; in Fig. 7 they end up to 0.16 of the
-gain apart, and up to 0.22 if its reading errors add up.
-"""
-TRAINS = 1 - ALIKE
-"""A curve counts as training if its share of the float curve's gain is at least this, with its whole interval."""
-FAILS = 0.5
-"""A curve counts as failing to train if its share of the gain is below this, with its whole interval."""
 PUBLISHED_WORKLOAD, PUBLISHED_STEPS = "halfcheetah-ddpg", 1_000_000
 """The run of Fig. 7. What another environment or a shorter run shows does not contradict it."""
 
@@ -106,12 +107,13 @@ def _judged(name: str, runs: Runs, ours: list[Number], words: list[str]) -> Outc
     words.append(f"of what floats gain, {_listed({curve: each.value for curve, each in share.items()})}.")
     words.append(_change(runs[DYNAMIC]))
     papers_run = name == PUBLISHED_WORKLOAD and steps >= PUBLISHED_STEPS
+    decided = _decided(runs, FLOAT, CURVES[1:])
     low, high = ({curve: interval(each)[end] for curve, each in share.items()} for end in (0, 1))
     shares_read = published_shares()
     words.append(f"In Fig. 7, {_listed({curve: each.value for curve, each in shares_read.items()})}.")
-    if high[FIXED_16] >= FAILS:
+    if decided[FIXED_16, FAILS] is not False:
         words.append("That 16 bits from the start fail is not seen.")
-    if high[FIXED_16] < FAILS and min(low[FIXED_32], low[DYNAMIC]) >= TRAINS:
+    if decided[FIXED_16, FAILS] is False and decided[FIXED_32, TRAINS] and decided[DYNAMIC, TRAINS]:
         as_published = all(
             read.value - ALIKE <= low[curve] and high[curve] <= read.value + ALIKE
             for curve, read in shares_read.items()
@@ -121,12 +123,20 @@ def _judged(name: str, runs: Runs, ours: list[Number], words: list[str]) -> Outc
             "Fig. 7's."
         )
         return Outcome.REPRODUCED if as_published and papers_run else Outcome.IN_KIND
-    contradicts = low[FIXED_16] >= TRAINS or min(high[FIXED_32], high[DYNAMIC]) < FAILS
+    contradicts = decided[FIXED_16, TRAINS] or False in (decided[FIXED_32, FAILS], decided[DYNAMIC, FAILS])
     if contradicts and not papers_run:
         words.append(
             f"Fig. 7 is of {PUBLISHED_WORKLOAD} and {PUBLISHED_STEPS:,} steps, which this does not contradict."
         )
     return Outcome.NOT_REPRODUCED if contradicts and papers_run else Outcome.NO_VERDICT
+
+
+def _decided(runs: Runs, reference: str, curves: Sequence[str]) -> dict[tuple[str, float], bool | None]:
+    """Return what the sequential test says of the shares of some curves: whether each is above `TRAINS` and `FAILS`."""
+    finals = {curve: scores_of(runs[curve]).tolist() for curve in (reference, *curves)}
+    first = [row.samples[0] for row in runs[reference].values()]
+    every = decisions(training.tested(curves), reference, first, finals)
+    return {statement: decision.above for statement, decision in every.items()}
 
 
 def _listed(shares: dict[str, float]) -> str:
@@ -217,7 +227,7 @@ class DelayKeepsReward(Claim):
     published = (*from_text("FIX.reward_level"), *published_levels())
     needs = "training runs in floats and in fixed point (claim/FIX-F7)"
     measured_by = (training.cells,)
-    decides = "at least five seeds of HalfCheetah (`placerl reproduce --only FIX-F7 --tier full`)"
+    decides = "at least five seeds of HalfCheetah (`placerl reproduce --only FIX-F7 --tier night`)"
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         workloads = _runs(frame)
@@ -244,12 +254,30 @@ class DelayKeepsReward(Claim):
         return panels
 
 
+def _swept(frame: pd.DataFrame) -> tuple[FixedPointTask, dict[str, dict[int, Any]]]:
+    """Return the task of the sweep, and its rows by curve and seed: the longest that has seeds enough for an interval.
+
+    In the task of Fig. 7, 32 and 16 bits from the start are those of the figure's trainings.
+    """
+    for task in (training.NIGHT, training.SWEPT):
+        tried: dict[str, dict[int, Any]] = defaultdict(dict)
+        for experiment in (training.EXPERIMENT, training.SWEEP):
+            for row in rows_of(frame, experiment, "evaluation_return", workload=task.workload):
+                own = experiment == training.SWEEP or row.backend in (FIXED_32, FIXED_16)
+                if own and row.parameters.steps == task.steps:
+                    tried[row.backend][row.parameters.seed] = row
+        swept = any(name.startswith(DYNAMIC) for name in tried)
+        if swept and len(set.intersection(*(set(of) for of in tried.values()))) >= FEWEST_SAMPLES:
+            break
+    return task, tried
+
+
 class DelayMakesUpForHalf(Claim):
     """Checks FIX IV, Algorithm 1: full precision during the delay makes up for 16-bit activations after it.
 
     The trainings try the delays and formats that the paper leaves open. The delay makes up for 16 bits only if 16
-    bits from the start fail. A share of a gain needs several seeds; otherwise there is no verdict. Every tier trains
-    one (`training.SWEPT_SEED`), so their rows describe and carry no verdict.
+    bits from the start fail. A share of a gain needs several seeds; otherwise there is no verdict. Of Pendulum one seed
+    is trained (`training.SWEPT_SEED`), so these rows describe and carry no verdict.
     """
 
     key, place, position = "FIX-F7-sweep", "IV, Algorithm 1", 2
@@ -259,14 +287,13 @@ class DelayMakesUpForHalf(Claim):
     )
     needs = "training runs with other delays and formats (claim/FIX-F7-sweep)"
     measured_by = (training.sweep_cells,)
-    decides = "five seeds of a task that 16 bits from the start fail, which Pendulum is not"
+    decides = (
+        "five seeds of a task that 16 bits from the start fail, which Pendulum is not (`placerl reproduce --only "
+        "FIX-F7-sweep --tier night`)"
+    )
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        task = training.SWEPT
-        tried: dict[str, dict[int, Any]] = defaultdict(dict)
-        for row in rows_of(frame, training.SWEEP, "evaluation_return", workload=task.workload):
-            if row.parameters.steps == task.steps:
-                tried[row.backend][row.parameters.seed] = row
+        task, tried = _swept(frame)
         delays = [name for name in tried if name.startswith(DYNAMIC)]
         seeds = set(tried.get(FIXED_32, {})).intersection(*(tried[name] for name in delays))
         if not delays or not seeds:
@@ -304,10 +331,13 @@ class DelayMakesUpForHalf(Claim):
             said = f"{words} {FIXED_32} itself gains too little over the untrained network to tell."
             return Finding(Outcome.NO_VERDICT, tuple(ours), said)
         ours += share.values()
-        if FIXED_16 not in share or not share[FIXED_16].below(FAILS):
+        if FIXED_16 not in share:
+            return Finding(Outcome.NO_VERDICT, tuple(ours), words)
+        decided = _decided(runs, FIXED_32, (FIXED_16, *delays))
+        if decided[FIXED_16, FAILS] is not False:
             return Finding(Outcome.NO_VERDICT, tuple(ours), words)
         # FIX states no delay: one that fails contradicts nothing.
-        if all(share[name].below(FAILS) for name in delays):
+        if all(decided[name, FAILS] is False for name in delays):
             return Finding(Outcome.NOT_REPRODUCED, tuple(ours), words)
-        trains = all(share[name].above(TRAINS) for name in delays)
+        trains = all(decided[name, TRAINS] for name in delays)
         return Finding(Outcome.IN_KIND if trains else Outcome.NO_VERDICT, tuple(ours), words)

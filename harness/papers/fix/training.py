@@ -7,7 +7,8 @@ integer and fraction bits; here the delay is a share of the training, and `sweep
 """
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -20,16 +21,22 @@ from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import HowTimed, Row
 from placerl.harness.loop.schedule import STRICT, Fusion
-from placerl.harness.mapping import Mapping
+from placerl.harness.mapping import Mapping as Placement
 from placerl.harness.measure.conditions import conditions
-from placerl.harness.papers.cells import TierLimits, row_cell
+from placerl.harness.measure.sequential import LOOKS
+from placerl.harness.papers.cells import NIGHT_TIER, TierLimits, row_cell
 from placerl.harness.papers.experiments import Columns, Experiment
+from placerl.harness.papers.legs import SO_FAR, WHOLE, Leg, legs_of
+from placerl.harness.papers.legs import cells as legs_cells
+from placerl.harness.papers.shares import Limits, SequentialTrainings
 from placerl.harness.runtime.compose import Parts, actors_of, storage_of
 from placerl.harness.runtime.evaluation import Evaluation
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.seed_order import interleaved, last_fifth
+from placerl.harness.runtime.snapshot import Snapshot
 from placerl.harness.runtime.training import WARM_UP_ROWS, Training
 from placerl.harness.store.cell import Cell
+from placerl.harness.store.rows import ClaimRow
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives import learner
@@ -39,7 +46,7 @@ from placerl.primitives.quantization import Q, precision
 from placerl.primitives.quantization.precision import FLOAT_32, Precision
 from placerl.primitives.replay import UniformReplay
 
-MAPPING = Mapping.parse("native-native-cpu")
+MAPPING = Placement.parse("native-native-cpu")
 
 
 @dataclass(frozen=True)
@@ -57,10 +64,21 @@ class Trained(Columns):
     starts: int = 10  # FIX VI-B
 
 
-EXPERIMENT = Experiment("FIX-F7", "training in floats and in fixed point", "evaluation_return", Trained)
-SWEEP = Experiment("FIX-F7-sweep", "other delays and formats", "evaluation_return", Trained)
+_RETURNS = f"evaluation_return {SO_FAR}"
+EXPERIMENT = Experiment("FIX-F7", "training in floats and in fixed point", _RETURNS, Trained)
+SWEEP = Experiment("FIX-F7-sweep", "other delays and formats", _RETURNS, Trained)
 FLOAT, FIXED_32, FIXED_16, DYNAMIC = "float 32", "fixed 32", "fixed 16", "dynamic"
 QUARL = "8-bit weights and activations"
+ALIKE = 0.2
+"""Largest difference between two curves that reach the same reward, as a share of the float curve's gain.
+
+FIX VI-C calls the curves of floats, of 32 bits and its own alike, "towards 2000"; in Fig. 7 they end up to 0.16 of the
+gain apart, and up to 0.22 if its reading errors add up.
+"""
+TRAINS = 1 - ALIKE
+"""A curve counts as training if its share of the float curve's gain is at least this, with its whole interval."""
+FAILS = 0.5
+"""A curve counts as failing to train if its share of the gain is below this, with its whole interval."""
 DELAY_SHARE = 0.5
 _UNITS_OF_PROGRESS = 100
 
@@ -92,6 +110,12 @@ TASKS: dict[str, tuple[FixedPointTask, ...]] = {
     "standard": (FixedPointTask("halfcheetah-ddpg", 12_000, 1_000),),
     "full": tuple(FixedPointTask(name, 1_000_000, 5_000) for name in _MUJOCO),
 }
+NIGHT = FixedPointTask("halfcheetah-ddpg", 1_000_000, 5_000)
+"""The run of Fig. 7, on which the tier `night` tries other delays, too."""
+_LEGS = 20
+"""A training of this task has at most so many legs."""
+TESTED = (FLOAT, FIXED_32, FIXED_16, DYNAMIC)
+"""The curves of Fig. 7, the reference first."""
 SWEPT, SWEPT_SEED = FixedPointTask("pendulum-ddpg", 8_000, 500, 1.2e-3), 0
 """The sweep's task and its only seed, in every tier. More seeds would take time and give no verdict: the pendulum also
 trains with 16 bits from the start, so that the delay has nothing to make up for.
@@ -121,7 +145,14 @@ def make_learner(item: Workload, formats: Precision | None, batch_size: int, see
     )
 
 
-def training_of(item: Workload, trainee: Learner, seed: int, mapping: Mapping = MAPPING) -> Training:
+def training_of(
+    item: Workload,
+    trainee: Learner,
+    seed: int,
+    mapping: Placement = MAPPING,
+    *,
+    begun: Snapshot | None = None,
+) -> Training:
     """Return a training of a workload that samples its replay uniformly, as FIX does.
 
     The replay already holds `learning_starts` steps with random actions.
@@ -129,17 +160,22 @@ def training_of(item: Workload, trainee: Learner, seed: int, mapping: Mapping = 
     Args:
         seed: seed of everything random except the learner: environment, exploration and sampling.
         mapping: where the learner is; the replay is on the host.
+        begun: the snapshot of an earlier leg, with which the training continues; None: it begins.
     """
     streams = _streams(seed)
     storage = storage_of(item, mapping)
     parts = Parts(
-        actors=actors_of(item, streams.environment, streams.exploration, storage.fields, WARM_UP_ROWS),
+        actors=replace(
+            actors_of(item, streams.environment, streams.exploration, storage.fields, WARM_UP_ROWS),
+            environment_steps=begun.environment_steps if begun else 0,
+        ),
         storage=storage,
         replay=UniformReplay(storage),
         learner=trainee,
         rng=np.random.default_rng(streams.sampling),
     )
-    training = Training(resolve(STRICT, item, mapping, trainee.batch_size, existing=Fusion.NONE), parts=parts)
+    resolved = resolve(STRICT, item, mapping, trainee.batch_size, existing=Fusion.NONE)
+    training = Training(resolved, parts=parts, begun=begun)
     training.fill()
     return training
 
@@ -169,11 +205,13 @@ def train(
     report: Report,
     *,
     experiment: Experiment = EXPERIMENT,
+    leg: Leg = WHOLE,
 ) -> Row:
-    """Train a workload in one precision with one seed, and return the measurement.
+    """Train a workload in one precision with one seed, or a leg of such a training; return the measurement.
 
     Args:
         formats: fixed-point formats; None for floats.
+        leg: the part of the training; its row holds what the training has shown until its end.
 
     Returns:
         The mean return of the last fifth of the evaluations, with all evaluations as samples.
@@ -185,14 +223,17 @@ def train(
         formats.check_run(task.steps)
     item = workloads.load(task.workload)
     trainee = make_learner(item, formats, item.training.batch_size, seed)
-    training, evaluation = training_of(item, trainee, seed), Evaluation(item, _evaluation_seed(seed))
+    begun = leg.begun()
+    training = training_of(item, trainee, leg.seed(seed), begun=begun)
+    evaluation = Evaluation(item, _evaluation_seed(seed))
 
     def mean_return() -> float:
         return float(np.mean(evaluation.returns(trainee.act, Trained.starts)))
 
-    returns, wall_s = [mean_return()], 0.0
+    before: dict[str, Any] = dict(begun.notes) if begun else {"returns": [mean_return()], "wall_s": 0.0}
+    returns, wall_s = list(before["returns"]), before["wall_s"]
     try:
-        for step in range(1, task.steps + 1):
+        for step in range(training.gradient_steps + 1, leg.until(task.steps) + 1):
             began_s = perf_counter()
             training.take(1)
             wall_s += perf_counter() - began_s
@@ -200,6 +241,11 @@ def train(
                 report(step, task.steps, f"{task.workload}, {curve}, seed {seed}")
             if step % task.evaluation_interval == 0:
                 returns.append(mean_return())
+        saturated = Counter(before.get("saturated", {}))
+        if isinstance(trainee, FixedPointLearner):
+            saturated.update(trainee.saturated)
+        if not leg.is_last:
+            leg.save(training, {"returns": returns, "wall_s": wall_s, "saturated": saturated})
     finally:
         training.close()
         evaluation.close()
@@ -210,7 +256,7 @@ def train(
         task.evaluation_interval,
         formats.delay if formats else 0,
         described(formats),
-        trainee.saturated if isinstance(trainee, FixedPointLearner) else {},
+        dict(saturated),
         wall_s,
     )
     return experiment.row(
@@ -220,10 +266,10 @@ def train(
         backend=curve,
         device="cpu",
         batch_size=item.training.batch_size,
-        quantity="evaluation_return",
+        quantity="evaluation_return" if leg.is_last else SO_FAR,
         provenance=Provenance.MEASURED,
         value=float(np.mean(last_fifth(returns[1:]))),
-        samples=tuple(returns),
+        samples=tuple(returns) if leg.is_last else (),
         timed=HowTimed(conditions=conditions()),
     )
 
@@ -254,8 +300,10 @@ def described(formats: Precision | None) -> dict[str, Any]:
 def cells(tier: TierLimits) -> list[Cell]:
     """Return the cells (pieces of the plan) that train, one per training of Fig. 7's curves.
 
-    There are none in the quick tier, which has no time for enough seeds.
+    There are none in the quick tier, which has no time for enough seeds. In the tier `night` they are those of legs.
     """
+    if tier.name == NIGHT_TIER:
+        return _tested_cells(EXPERIMENT, {name: CURVES[name](NIGHT) for name in TESTED}, TESTED)
     tier_cells: list[Cell] = []
     for task in TASKS.get(tier.name, ()):
         seeds = workloads.load(task.workload).training.seeds[: SEEDS[tier.name]]
@@ -268,7 +316,13 @@ def cells(tier: TierLimits) -> list[Cell]:
 
 
 def sweep_cells(tier: TierLimits) -> list[Cell]:
-    """Return the cells (pieces of the plan) that train, one per training of the sweep; none in the quick tier."""
+    """Return the cells (pieces of the plan) that train, one per training of the sweep; none in the quick tier.
+
+    Those of the tier `night` are the sweep's delays, on the workload of Fig. 7: its cells have 32 and 16 bits.
+    """
+    if tier.name == NIGHT_TIER:
+        delays = {name: formats for name, formats in sweep(NIGHT).items() if name.startswith(DYNAMIC)}
+        return _tested_cells(SWEEP, delays, (FIXED_32, FIXED_16, *delays))
     return [
         row_cell(
             _key(SWEEP, SWEPT, name, SWEPT_SEED),
@@ -277,6 +331,60 @@ def sweep_cells(tier: TierLimits) -> list[Cell]:
         )
         for name, formats in (sweep(SWEPT).items() if tier.name in TASKS else ())
     ]
+
+
+def shown_by(curves: Iterable[str]) -> Limits:
+    """Return the statements that show the claim: 16 bits from the start fail, and every other curve trains."""
+    return tuple((curve, FAILS if curve == FIXED_16 else TRAINS) for curve in curves)
+
+
+def tested(curves: Iterable[str]) -> Limits:
+    """Return the statements about some curves that are tested together: those that show the claim or contradict it."""
+    contrary = tuple((curve, TRAINS if curve == FIXED_16 else FAILS) for curve in curves)
+    return (*shown_by(curves), *contrary)
+
+
+def _tested_cells(
+    experiment: Experiment, trained: Mapping[str, Precision | None], curves: tuple[str, ...]
+) -> list[Cell]:
+    """Return the cells of the legs of the trainings of a sequential test.
+
+    Args:
+        trained: precision of each curve that has cells.
+        curves: the curves that are judged together, the reference first.
+    """
+
+    def first(row: ClaimRow, columns: Trained) -> float | None:
+        return row.samples[0] if columns.steps == NIGHT.steps else None
+
+    others, seconds = curves[1:], NIGHT.steps * NIGHT.step_s
+    trainings = SequentialTrainings(
+        (EXPERIMENT, experiment),
+        "evaluation_return",
+        NIGHT.workload,
+        curves,
+        tested(others),
+        first,
+        ends=shown_by(others),
+    )
+    return [
+        cell
+        for seed, (curve, formats) in interleaved(range(LOOKS[-1]), list(trained.items()))
+        for cell in legs_cells(
+            _key(experiment, NIGHT, curve, seed),
+            legs_of(seconds, _LEGS),
+            seconds,
+            partial(_train_leg, curve, formats, seed, experiment),
+            position=seed,
+            moot=trainings.ended,
+        )
+    ]
+
+
+def _train_leg(
+    curve: str, formats: Precision | None, seed: int, experiment: Experiment, leg: Leg, report: Report
+) -> Row:
+    return train(NIGHT, curve, formats, seed, report, experiment=experiment, leg=leg)
 
 
 def _key(experiment: str, task: FixedPointTask, curve: str, seed: int) -> str:

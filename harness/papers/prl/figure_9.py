@@ -13,34 +13,44 @@ import pandas as pd
 from placerl.harness.compare.equal_steps import LEARNS_LESS
 from placerl.harness.papers import relaxed_training
 from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.cells import NIGHT_TIER
 from placerl.harness.papers.charts import Panels
 from placerl.harness.papers.comparisons import gains
 from placerl.harness.papers.evidence import records
 from placerl.harness.papers.experiments import Experiment
+from placerl.harness.papers.legs import SO_FAR
 from placerl.harness.papers.prl.table_3 import BESIDE_LIBRARIES, LIBRARIES, NAMES
 from placerl.harness.papers.relaxed_training import (
+    NO_LOSS,
     Curve,
     Relaxation,
     RelaxedTask,
     Returns,
-    keeps,
+    kept,
     runs_of,
     shares,
 )
+from placerl.harness.papers.shares import Limits
 
 REALLOCATED = Relaxation(
-    Experiment("PRL-F9", "training with actors that are re-allocated", "final_return", Returns),
+    Experiment("PRL-F9", "training with actors that are re-allocated", f"final_return {SO_FAR}", Returns),
     "torch-native-cpu",
     (
         Curve("two actors", {"overlap": 16, "processes": 2}),
         Curve("re-allocated", {"overlap": 16, "processes": 2, "reallocate": True}),
     ),
     actors=2,
+    one_thread=False,
 )
+LIMITS: Limits = (("re-allocated", NO_LOSS),)
 TASKS = {
     "standard": (
         RelaxedTask(REALLOCATED, "cartpole-ddpg", 6_000, 3e-3),
         RelaxedTask(REALLOCATED, "hopper-ddpg", 3_200, 1e-2),
+    ),
+    NIGHT_TIER: (
+        RelaxedTask(REALLOCATED, "cartpole-dqn", 100_000, 3e-3, LIMITS),
+        RelaxedTask(REALLOCATED, "mountaincar-ddpg", 100_000, 3e-3, LIMITS),
     ),
     "full": (
         RelaxedTask(REALLOCATED, "cartpole-ddpg", 20_000, 3e-3),
@@ -70,12 +80,14 @@ class ConvergesFasterAtEqualReward(Claim):
     measured_by = (partial(relaxed_training.cells, TASKS),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        reward_shares = [
-            share
+        reference = REALLOCATED.curves[0].name
+        judged = [
+            (share, kept(runs, reference, LIMITS)[curve])
             for name, runs in runs_of(frame, REALLOCATED).items()
-            for share in shares(name, runs, REALLOCATED.curves[0].name).values()
+            for curve, share in shares(name, runs, reference).items()
             if share
         ]
+        reward_shares = [share for share, _ in judged]
         library_gains = gains(frame, *LIBRARIES)
         ours = (*(gain.ratio for gain in library_gains), *reward_shares)
         if not library_gains:
@@ -90,7 +102,7 @@ class ConvergesFasterAtEqualReward(Claim):
             f"Of {len(library_gains)} comparisons {faster} are faster and do not clearly learn less in the same steps, "
             f"{slower} are slower, and {less} are faster and learn less. "
         )
-        loses = [keeps(share) for share in reward_shares]
+        loses = [keeps for _, keeps in judged]
         said += (
             f"Re-allocating actors keeps the reward in {loses.count(True)} of {len(loses)} workloads and costs some in "
             f"{loses.count(False)}."

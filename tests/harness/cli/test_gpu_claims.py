@@ -64,6 +64,8 @@ def test_runs_before_one_that_began_afresh_do_not_count(tmp_path: Path) -> None:
         elsewhere = store.begin_run("gpu", "r", {"fingerprint": "another card"})
         first = store.begin_run("gpu", "r", {"fingerprint": "this card"})
         both = [elsewhere.record.id, first.record.id]
-        assert [run.record.id for run in gpu_claims_command._that_count(first)] == both
+        assert [run.record.id for run in first.counted()] == both
         fresh = store.begin_run("gpu", "r", {"fingerprint": "this card"}, fresh=True)
-        assert not gpu_claims_command._that_count(fresh), "a fresh run that was cut goes on by itself"
+        assert [run.record.id for run in fresh.counted()] == [fresh.record.id], (
+            "a fresh run goes on by itself"
+        )

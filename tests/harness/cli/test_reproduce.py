@@ -13,7 +13,7 @@ from placerl.harness.cli import reproduce_command, summary
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.revision import revision
 from placerl.harness.core.row import Row
-from placerl.harness.plan import plan, tiers
+from placerl.harness.plan import night, plan, tiers
 from placerl.harness.platforms import this_machine
 from placerl.harness.platforms.available_memory import NotEnoughMemory
 from placerl.harness.store.cell import Cell
@@ -198,3 +198,39 @@ def test_designs_that_have_changed_are_named_before_the_first_measurement(
     assert line.startswith(
         'The table of cycles lacks 2 designs, whose code has changed: "gemm" [16], "pair" [16]; `placerl cycles` adds '
     )
+
+
+def test_the_night_s_plan_tells_each_test_s_hours_and_what_it_leaves_out(
+    placerl: Placerl, tmp_path: Path
+) -> None:
+    outcome = placerl(
+        "reproduce", "--tier", "night", "--only", "MAP-F10", "--plan", "--results", str(tmp_path)
+    )
+    assert outcome.status == 0, outcome.err
+    told = " ".join(outcome.out.split())
+    assert "MAP-F10/hopper-ddpg:" in told
+    assert "of one core to the next look, at most" in told
+    assert "Left out here: pong-dqn of MAP-F10" in told
+    refused(
+        placerl("reproduce", "--tier", "night", "--ray", "local", "--results", str(tmp_path)),
+        "--ray: found local with --tier night",
+    )
+    refused(placerl("reproduce", "--tier", "day"), "--tier: found day", "night")
+
+
+def test_the_night_measures_side_by_side_and_goes_on_after_a_change_of_the_code(
+    placerl: Placerl, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cells = [replace(cell, one_thread=True, look=1) for cell in CELLS]
+    monkeypatch.setattr(night, "cells", lambda: cells)
+    monkeypatch.setattr(summary, "write_report", lambda *_, **__: None)
+    described: Any = this_machine.describe(measure_links=False).to_json()
+    with Store.open(tmp_path / "placerl.sqlite") as store:
+        store.begin_run("night", "an earlier revision", described).finish("a/1", [ROW])
+    outcome = placerl("reproduce", "--tier", "night", "--results", str(tmp_path))
+    assert outcome.status == 0, outcome.err
+    assert "3 cells, 1 finished before" in " ".join(outcome.err.split())
+    with Store.open(tmp_path / "placerl.sqlite", read_only=True) as store:
+        cells_by_run = [store.cells(run.id) for run in store.runs()]
+    measured = [cell for cell in cells_by_run[1] if cell.startswith("a/")]
+    assert sorted(measured) == ["a/0", "a/2"]

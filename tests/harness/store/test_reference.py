@@ -236,3 +236,18 @@ def test_lists_with_an_entry_a_sample_are_thinned_with_the_samples() -> None:
     assert len(kept.samples) == reference.MOST_SAMPLES
     assert kept.parameters["seed"] == 0
     assert kept.notes["samples_measured"] == many
+
+
+def test_a_reference_of_a_tier_s_name_is_its_last_run_and_grows_with_it(tmp_path: Path) -> None:
+    machine = {"fingerprint": "here"}
+    with Store.open(tmp_path / "store.sqlite") as store:
+        night = store.begin_run("night", "revision", machine)
+        night.finish("a", [profiled("sum_tree.sample", 1.0)])
+        store.begin_run("quick", "revision", machine).finish("b", [profiled("sum_tree.sample", 2.0)])
+        reference.save(store.path, "night", tmp_path)
+        (before,) = reference.load(tmp_path)
+        night.finish("c", [profiled("sum_tree.sample", 3.0)])
+        reference.save(store.path, "night", tmp_path)
+    (after,) = reference.load(tmp_path)
+    assert (before.cells, after.cells) == (("a",), ("a", "c"))
+    assert before.run == after.run

@@ -221,18 +221,19 @@ def test_only_the_papers_own_run_with_its_shares_reproduces_it(
 def test_an_interval_that_only_overlaps_that_of_figure_7_reproduces_nothing(
     verdict: Verdict, curve: str, outcome: Outcome
 ) -> None:
-    """The mean is Fig. 7's, and the seeds lie up to a quarter of the gain around it."""
-    published = {FIXED_32: 0.84, DYNAMIC: 0.86, FIXED_16: -0.2}
+    """The mean is within the margin of Fig. 7's, and the interval over seeds is not."""
+    means = {FIXED_32: 0.84, DYNAMIC: 0.86, FIXED_16: -0.35}
+    wiggle = 30 if curve == FIXED_16 else 100
     rows = [
-        replace(row, value=(row.value or 0) + 100 * (details_of(row)["seed"] - 2))
+        replace(row, value=(row.value or 0) + wiggle * (details_of(row)["seed"] - 2))
         if row.backend == curve
         else row
-        for row in gaining(published)
+        for row in gaining(means)
     ]
     finding = verdict(rows)
     assert finding.outcome is outcome
     (share,) = (n for n in finding.ours if n.quantity.startswith(f"halfcheetah-ddpg, {curve}: share"))
-    assert (share.low or 0) < published[curve] < (share.high or 0)
+    assert (share.low or 0) < means[curve] < (share.high or 0)
 
 
 def test_the_margin_spans_what_the_paper_calls_alike() -> None:
