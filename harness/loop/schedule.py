@@ -132,7 +132,7 @@ class Schedule:
         Field(strict=False),
         Offered(
             "What steps the environments; `native` where C++ has them, with Gymnasium's trajectories, when left out. "
-            "`envpool` needs the extra of that name."
+            "`envpool` needs the extra of that name; `device` is the resident loop's."
         ),
     ] = None
     presampled_batches: Annotated[
