@@ -24,7 +24,7 @@ def test_the_answers_come_first_and_the_report_last(placerl: Placerl, tmp_path: 
     assert lines[0].startswith("Fastest mapping")
     best = next(line for line in lines if line.startswith("pendulum-td3  32 "))
     assert best.split()[2:4] == ["native-native-cpu", "900"]
-    assert best.rstrip().endswith("best")
+    assert best.rstrip().endswith("best: its interval is above that of torch-native-cpu")
     assert "(measured)" in best
     next_to = next(line for line in lines if line.startswith("cartpole-ddpg "))
     assert "2.4x [" in next_to
