@@ -112,6 +112,8 @@ TASKS: dict[str, tuple[FixedPointTask, ...]] = {
 }
 NIGHT = FixedPointTask("halfcheetah-ddpg", 1_000_000, 5_000)
 """The run of Fig. 7, on which the tier `night` tries other delays, too."""
+_NIGHT_STEP_S = {FLOAT: 3.2e-3, FIXED_16: 3.2e-3}
+"""Approximate seconds per step of this task, with its evaluations, where they are not the task's own."""
 _LEGS = 20
 """A training of this task has at most so many legs."""
 TESTED = (FLOAT, FIXED_32, FIXED_16, DYNAMIC)
@@ -357,7 +359,8 @@ def _tested_cells(
     def first(row: ClaimRow, columns: Trained) -> float | None:
         return row.samples[0] if columns.steps == NIGHT.steps else None
 
-    others, seconds = curves[1:], NIGHT.steps * NIGHT.step_s
+    others = curves[1:]
+    seconds = {curve: NIGHT.steps * _NIGHT_STEP_S.get(curve, NIGHT.step_s) for curve in trained}
     trainings = SequentialTrainings(
         (EXPERIMENT, experiment),
         "evaluation_return",
@@ -372,8 +375,8 @@ def _tested_cells(
         for seed, (curve, formats) in interleaved(range(LOOKS[-1]), list(trained.items()))
         for cell in legs_cells(
             _key(experiment, NIGHT, curve, seed),
-            legs_of(seconds, _LEGS),
-            seconds,
+            legs_of(seconds[curve], _LEGS),
+            seconds[curve],
             partial(_train_leg, curve, formats, seed, experiment),
             position=seed,
             moot=trainings.ended,
