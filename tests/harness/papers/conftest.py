@@ -19,7 +19,7 @@ def placed_blocks() -> Iterator[None]:
         "replay-pipeline fanout=2": PLACED_MHZ + 1,
         "replay-pipeline fanout=4": PLACED_MHZ,
         "lane-route fanout=2": PLACED_MHZ + 2,
-        "bank-arbiter fanout=2": PLACED_MHZ + 3,
+        "bank-queues fanout=2": PLACED_MHZ + 3,
         "cartpole-agent": PLACED_MHZ - 1,
     }
     rows = {name: Placed("", 8, mhz, "", {}, {}) for name, mhz in clocks.items()}

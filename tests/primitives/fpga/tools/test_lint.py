@@ -110,15 +110,18 @@ SMALL = {
     "weight-update": [{"side": "2"}],
     "reduce-unit": [{"lanes": "2"}],
     "replay-pipeline": [{"fanout": "4", "levels": "2"}, {"fanout": "3", "levels": "2", "form": "narrow"}],
-    "banked-replay-pipeline": [{"banks": "2", "levels": "1"}],
+    "banked-replay-pipeline": [
+        {"banks": "2", "levels": "1"},
+        {"banks": "2", "levels": "1", "remembers": "true"},
+    ],
     "lane-route": [{"banks": "2", "levels": "1"}],
-    "bank-arbiter": [{"banks": "2", "levels": "1"}],
+    "bank-queues": [{"banks": "2", "levels": "1"}],
     "processing-element": [{}, {"configurable": "true"}],
     "map-accelerator": [{"network": "small", "lanes": "1", "batch": "2", "fanout": "2", "levels": "1"}],
     "learner-pipeline": [{"inputs": "2", "hidden": "2", "samples": "2"}],
     "fixar": [{"network": "swimmer", "side": "4"}],
 }
-QUICK = ("processing-element", "weight-update", "replay-pipeline", "lane-route", "bank-arbiter")
+QUICK = ("processing-element", "weight-update", "replay-pipeline", "lane-route", "bank-queues")
 
 
 @pytest.mark.timeout(900)  # the learner pipeline alone takes half a minute of processor time

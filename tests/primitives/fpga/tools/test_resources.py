@@ -124,7 +124,7 @@ def test_every_parameter_says_what_it_may_be_and_is_held_to_it(name: str) -> Non
 
 QUICK = (
     "lane-route",
-    "bank-arbiter",
+    "bank-queues",
     "processing-element",
     "layout-transform",
     "weight-update",
