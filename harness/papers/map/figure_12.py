@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
 
 import pandas as pd
 
-from placerl.harness.core.provenance import weakest
 from placerl.harness.mapping.absent_platforms import printed_mappings
 from placerl.harness.papers import device_table, device_times
 from placerl.harness.papers.base import Claim, Finding, Outcome
@@ -28,17 +26,13 @@ from placerl.harness.papers.device_times import (
     replay_times,
     times,
 )
-from placerl.harness.papers.evidence import agrees, records
-from placerl.harness.papers.number import Number, from_text, merge_rows, ratio
+from placerl.harness.papers.evidence import agrees
+from placerl.harness.papers.number import Number, from_text, ratio
 
 WORKLOAD = "hopper-ddpg"
 SMALL, LARGE, LARGEST = 32, 512, 16384
 """Batch sizes: statements on small and large batches need one of at most 32 and one of at least 512; Hopper's largest
 in MAP is 16384 (VII-E)."""
-LINEAR = 0.1
-"""Largest relative difference from proportional growth at which a time counts as linear in the batch size."""
-STRAIGHT = 0.8
-"""Least ratio of the flattest to the steepest growth per item at which a time is not clearly curved."""
 CALLS = {call: OPERATIONS[call] for call in ("sum_tree.sample", "sum_tree.update")}
 
 
@@ -89,29 +83,6 @@ def _fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: 
 def _plotted(*times: dict[int, Number]) -> list[int]:
     """Return the batch sizes, up to MAP's largest, at which each operation or device has a time, ascending."""
     return sorted(size for size in set.intersection(*map(set, times)) if size <= LARGEST)
-
-
-def _share_of_growth(primitive: str, by_size: dict[int, Number], low: int, high: int) -> Number:
-    """Return the ratio of times at two batch sizes divided by the ratio of the batch sizes."""
-    grown = ratio("grown", by_size[high], by_size[low])
-    name = f"{CALLS[primitive]}: time grown from batch size {low} to {high}, over the batch's growth"
-    return Number(name, grown.value / (high / low), "1", grown.provenance, grown.source, rows=grown.rows)
-
-
-def _straightness(primitive: str, by_size: dict[int, Number], sizes: list[int]) -> Number:
-    """Return the flattest growth per item between neighbouring batch sizes over the steepest: 1 for a straight line.
-
-    It is 0 if the time grows nowhere, and below 0 if it falls somewhere and grows elsewhere.
-    """
-    steps = [(by_size[b].value - by_size[a].value) / (b - a) for a, b in pairwise(sizes)]
-    at = [by_size[size] for size in sizes]
-    return Number(
-        f"{CALLS[primitive]}: flattest growth per item over the steepest, batch sizes {', '.join(map(str, sizes))}",
-        min(steps) / max(steps) if max(steps) > 0 else 0.0,
-        "ratio",
-        weakest(*(time.provenance for time in at)),
-        rows=merge_rows(at),
-    )
 
 
 class _OverBatches(Claim):
@@ -205,71 +176,6 @@ class GpuTimesOverBatch(_OverBatches):
         return Finding(
             Outcome.NOT_REPRODUCED if refuted else Outcome.NO_VERDICT, (sample, update, over), said
         )
-
-
-class FpgaTimesAreLinear(_OverBatches):
-    """Checks MAP VII-C: the time of the FPGA's replay operations is linear in large batch sizes.
-
-    Below a batch size that MAP states, the time has to grow less than in proportion; above it, in proportion or, with
-    three batch sizes or more, by the same per item: a time with a constant part is linear too, but two batch sizes do
-    not tell it from a curve, and give no verdict then. Growths per item that differ contradict MAP. Growth in
-    proportion below that size does not, because this project's replay has as many banks at every size. Growth as MAP
-    has it is shown only by times with several numbers of banks: with one number any pipeline grows so.
-    """
-
-    key, place, position = "MAP-F12-linear", "VII-C, Fig. 12", 14
-    statement = (
-        "On the FPGA the time of replay operations is linear in the batch above a size, and grows less below"
-    )
-    published = from_text("MAP.fpga_replay_linear_above")
-    needs = "the FPGA's sum tree at two batch sizes on either side of that (simulated)"
-    reads = device_times.reads("hopper-ddpg", timed=False)
-    assumptions = (at_both_clocks,)
-    decides = (
-        "the FPGA's sum tree simulated with a number of sub-trees S that grows with the batch, as MAP's does"
-    )
-
-    def judge(self, frame: pd.DataFrame) -> Finding:
-        limit = self.published[0].value
-        below: list[Number] = []
-        above: list[Number] = []
-        straight: list[Number] = []
-        used: set[int] = set()
-        for primitive in CALLS:
-            by_size = fastest(replay_times(frame, WORKLOAD, primitive)).get(FPGA, {})
-            used |= {label for each in by_size.values() for label in each.rows}
-            small, large = (
-                [size for size in sorted(by_size) if (size > limit) is big] for big in (False, True)
-            )
-            if len(small) < 2 or len(large) < 2:
-                return Finding(
-                    Outcome.NOT_RUN, needs=f"{WORDS[FPGA]}, two batch sizes below {limit:g} and two above"
-                )
-            below.append(_share_of_growth(primitive, by_size, small[0], small[-1]))
-            above.append(_share_of_growth(primitive, by_size, large[0], large[-1]))
-            if len(large) > 2:
-                straight.append(_straightness(primitive, by_size, large))
-        banks = sorted({int(row.banks or 1) for row in records(frame.loc[sorted(used)])})
-        said = (
-            f"1 is growth in proportion; within {LINEAR:.0%} of it counts as linear. Ours has S = "
-            f"{' and '.join(map(str, banks))} {'at every' if len(banks) == 1 else 'by'} batch size and grows less at "
-            "small ones because the pipelines fill; MAP's adds banks up to S = 32."
-        )
-        ours = (*below, *above, *straight)
-        curved = any(each.value < STRAIGHT for each in straight)
-        if curved and len(banks) == 1:  # else the number of banks may explain the curve
-            return Finding(Outcome.NOT_REPRODUCED, ours, said)
-        linear = all(abs(share.value - 1) <= LINEAR for share in above) or len(straight) == len(CALLS)
-        if linear and not curved and all(share.value < 1 - LINEAR for share in below):
-            if len(banks) > 1:
-                return Finding(Outcome.IN_KIND, ours, said)
-            said += " With one number of banks any pipeline grows so: nothing is shown."
-        if not linear:
-            said += (
-                f" A constant part may explain the growth above {limit:g}; a third batch size there would show a "
-                "curve."
-            )
-        return Finding(Outcome.NO_VERDICT, ours, said)
 
 
 class UpdateIsFasterOnFpga(_OverBatches):
