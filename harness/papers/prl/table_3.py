@@ -32,7 +32,7 @@ MERGE = (
 )
 
 
-def _on_benchmarks(frame: pd.DataFrame, compared: tuple[Gain, ...]) -> dict[tuple[str, str], list[Gain]]:
+def on_benchmarks(frame: pd.DataFrame, compared: tuple[Gain, ...]) -> dict[tuple[str, str], list[Gain]]:
     """Return the gains on PRL's own benchmarks, by library and workload."""
     judged: dict[tuple[str, str], list[Gain]] = {}
     for gain in compared:
@@ -42,7 +42,7 @@ def _on_benchmarks(frame: pd.DataFrame, compared: tuple[Gain, ...]) -> dict[tupl
     return judged
 
 
-def _missing(pairs: Collection[tuple[str, str]]) -> str:
+def missing_comparisons(pairs: Collection[tuple[str, str]]) -> str:
     """Return which libraries were not compared on which benchmarks, as text; empty if all were."""
     return ", ".join(
         f"{library} on {workload}"
@@ -52,12 +52,12 @@ def _missing(pairs: Collection[tuple[str, str]]) -> str:
     )
 
 
-def _lacking(missing: str) -> str:
+def lacking(missing: str) -> str:
     """Return a sentence that names the comparisons that were not made; empty if none is missing."""
     return f" Missing for the statement on both libraries and all benchmarks: {missing}." if missing else ""
 
 
-def _decides(missing: str) -> str:
+def what_decides(missing: str) -> str:
     """Return what would decide whether this project has more throughput than both libraries on all benchmarks."""
     return (
         f"comparisons (`placerl compare`) with {missing}" if missing else "more rounds of `placerl compare`"
@@ -71,21 +71,21 @@ def _over_both(
 
     One comparison can refute the statement; only all of them can show it. Other workloads are listed and not judged.
     """
-    ours, judged = tuple(gain.ratio for gain in compared), _on_benchmarks(frame, compared)
+    ours, judged = tuple(gain.ratio for gain in compared), on_benchmarks(frame, compared)
     if not judged:
         return Finding(Outcome.NOT_RUN, ours, needs=needs)
     words = [gain.verdict for some in judged.values() for gain in some]
-    missing = _missing(judged)
+    missing = missing_comparisons(judged)
     said = (
         f"On PRL's benchmarks faster in {words.count('faster')} of {len(words)} comparisons, slower in "
-        f"{words.count('slower')}. {said}{_lacking(missing)}"
+        f"{words.count('slower')}. {said}{lacking(missing)}"
     )
     if "slower" in words:
         return Finding(Outcome.NOT_REPRODUCED, ours, said)
     shown = set(words) == {"faster"} and not missing
     if shown:
         return Finding(holds, ours, said)
-    return Finding(Outcome.NO_VERDICT, ours, said, decides=_decides(missing))
+    return Finding(Outcome.NO_VERDICT, ours, said, decides=what_decides(missing))
 
 
 def _portability(system: str, by_choice: Mapping[Assignment, Any]) -> Number:
@@ -143,8 +143,8 @@ class FasterThanLibraries(Claim):
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         said = (
-            "Other machine than the paper's, and SB3 has no prioritised replay: the factors are not comparable, the "
-            "ordering is."
+            "Both sides step Gymnasium's environments. Other machine than the paper's, and SB3 has no prioritised "
+            "replay: the factors are not comparable, the ordering is."
         )
         needs = f"Stable-Baselines3 and RLlib compared with this project on {', '.join(WORKLOADS)}"
         return _over_both(frame, gains(frame, *LIBRARIES), Outcome.IN_KIND, said, needs)
@@ -162,7 +162,7 @@ class FasterOnSameHardware(Claim):
     def judge(self, frame: pd.DataFrame) -> Finding:
         on_gpu = gains_on_gpu(frame, *LIBRARIES)
         low, high = (1 + n.value / 100 for n in self.published)
-        judged = [interval(gain.ratio) for some in _on_benchmarks(frame, on_gpu).values() for gain in some]
+        judged = [interval(gain.ratio) for some in on_benchmarks(frame, on_gpu).values() for gain in some]
         as_published = all(low <= least and most <= high for least, most in judged)
         holds = Outcome.REPRODUCED if as_published else Outcome.IN_KIND
         needs = (
@@ -232,7 +232,8 @@ class PortableOverPlatforms(Claim):
     """Checks PRL Table 3: this project's portability over several machines is higher than both libraries'.
 
     Portability is the harmonic mean over the machines of the best throughput on each. It is judged on PRL's three
-    benchmarks: one of them can refute the statement, and only all of them can show it.
+    benchmarks, where both sides step the same environments: one benchmark can refute the statement, and only all of
+    them can show it. Comparisons in which this project steps its own are listed.
     """
 
     key, place, position = "PRL-T3-platform-portability", "6.4, Table 3", 11
@@ -266,14 +267,14 @@ class PortableOverPlatforms(Claim):
         higher, lower = (
             sum(holds) for holds in zip(*((n.above(1), n.below(1)) for n in judged), strict=True)
         )
-        missing = _missing(pairs)
+        missing = missing_comparisons(pairs)
         said = (
             f"On PRL's benchmarks higher than the library's in {higher} of {len(judged)} beyond the noise, lower in "
-            f"{lower}. Other machines than the paper's.{_lacking(missing)}"
+            f"{lower}. Both sides step Gymnasium's environments. Other machines than the paper's.{lacking(missing)}"
         )
         if lower:
             return Finding(Outcome.NOT_REPRODUCED, tuple(ours), said)
         shown = higher == len(judged) and not missing
         if shown:
             return Finding(Outcome.IN_KIND, tuple(ours), said)
-        return Finding(Outcome.NO_VERDICT, tuple(ours), said, decides=_decides(missing))
+        return Finding(Outcome.NO_VERDICT, tuple(ours), said, decides=what_decides(missing))

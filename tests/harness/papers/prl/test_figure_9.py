@@ -4,12 +4,21 @@ from pathlib import Path
 
 import pytest
 
+from placerl.harness.compare.parts import OurSide, label
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.prl import figure_9
 from tests.harness.old_form import details_of, replace
 from tests.harness.papers.drawn import points
 from tests.harness.papers.rows import compared, final_return, frame_of, verdict
+
+OTHERS = (
+    ("rllib", "cartpole-dqn"),
+    ("sb3", "mountaincar-ddpg"),
+    ("sb3", "pong-dqn"),
+    ("rllib", "pong-dqn"),
+)
+"""The comparisons that PRL's statement on all benchmarks and both libraries also needs."""
 
 
 def trainings(final: float) -> list[Row]:
@@ -40,20 +49,41 @@ def trainings(final: float) -> list[Row]:
 def test_faster_at_the_same_reward(
     verdicts: tuple[str, ...], final: float | None, outcome: Outcome, tmp_path: Path
 ) -> None:
-    libraries = zip(verdicts, ("sb3", "rllib_2_6_3"), strict=False)
-    rows = [compared(3.0, word, library) for word, library in libraries]
+    """The first comparison is with Stable-Baselines3 on CartPole, the second one with RLlib on MountainCar."""
+    places = (("sb3", "cartpole-dqn"), ("rllib_2_6_3", "mountaincar-ddpg"))
+    rows = [
+        compared(3.0, word, library, workload=name)
+        for word, (library, name) in zip(verdicts, places, strict=False)
+    ]
+    if len(verdicts) == 2:  # the other comparisons agree
+        rows += [compared(3.0, "faster", library, workload=name) for library, name in OTHERS]
     rows += [] if final is None else trainings(final)
     found = verdict("PRL-F9", tmp_path, *rows).finding
     assert found.outcome is outcome
-    assert len(found.ours) == len(verdicts) + (final is not None)
+    assert len(found.ours) == len(rows) - (0 if final is None else 9)
     if outcome is Outcome.NOT_RUN:
         assert "Stable-Baselines3 or RLlib" in found.needs
     else:
-        assert f"{verdicts.count('faster')} are faster and do not clearly learn less" in found.explanation
-        assert ("Not compared: RLlib." in found.explanation) == (len(verdicts) < 2)
+        faster = verdicts.count("faster") + (len(OTHERS) if len(verdicts) == 2 else 0)
+        assert f"{faster} are faster and do not clearly learn less" in found.explanation
+        assert ("RLlib on mountaincar-ddpg" in found.explanation) == (len(verdicts) < 2)
         kept, lost = final == 400.0, final == 200.0
         trained = f"keeps the reward in {kept:d} of 1 workloads and costs some in {lost:d}."
         assert ("was not trained" if final is None else trained) in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("baseline", "workload"),
+    [("sb3", "hopper-ddpg"), (label("sb3", ours=OurSide(native_environments=True)), "cartpole-dqn")],
+)
+def test_other_workloads_and_other_environments_are_not_judged(
+    baseline: str, workload: str, tmp_path: Path
+) -> None:
+    other = compared(3.0, "faster, but learns less", baseline, workload=workload)
+    assert verdict("PRL-F9", tmp_path / "alone", other).finding.outcome is Outcome.NOT_RUN
+    found = verdict("PRL-F9", tmp_path / "both", compared(3.0, "faster"), other).finding
+    assert found.outcome is Outcome.NO_VERDICT
+    assert found.decides.startswith("comparisons (`placerl compare`) with RLlib on cartpole-dqn")
 
 
 def test_a_noisy_comparison_decides_nothing(tmp_path: Path) -> None:

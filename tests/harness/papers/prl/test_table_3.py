@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from placerl.harness import papers
+from placerl.harness.compare.parts import OurSide, label
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome, claims
@@ -154,7 +155,12 @@ def test_one_pair_of_portability_over_machines_refutes(tmp_path: Path) -> None:
     assert "RLlib on pong-dqn." in found.finding.explanation
 
 
-@pytest.mark.parametrize("other", [("pfrl", "pong-dqn"), ("sb3", "hopper-ppo")])
+OWN_ENVIRONMENTS = label("sb3", ours=OurSide(native_environments=True))
+
+
+@pytest.mark.parametrize(
+    "other", [("pfrl", "pong-dqn"), ("sb3", "hopper-ppo"), (OWN_ENVIRONMENTS, "cartpole-dqn")]
+)
 def test_portability_over_machines_lists_what_it_does_not_judge(
     other: tuple[str, str], tmp_path: Path
 ) -> None:
