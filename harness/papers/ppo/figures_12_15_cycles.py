@@ -57,8 +57,13 @@ DATAFLOWS_MUJOCO = _experiment("PPO-F12", "cycles of the dataflows, MuJoCo")
 DATAFLOWS_PONG = _experiment("PPO-F13", "cycles of the dataflows, Pong")
 LAYOUTS = _experiment("PPO-F14", "cycles with the blocked and the plain layout")
 BALANCING = _experiment("PPO-F15", "cycles of training on two units")
-AT_ONCE, ROW_BY_ROW = "blocks at once", "blocks row by row"
-CORES = {AT_ONCE: True, ROW_BY_ROW: False}
+FLOAT32, AT_ONCE, ROW_BY_ROW = "float32", "blocks at once", "blocks row by row"
+CORES: dict[str, dict[str, bool]] = {
+    FLOAT32: {"float32": True},
+    AT_ONCE: {"block_load": True},
+    ROW_BY_ROW: {"block_load": False},
+}
+"""The cores that are compared: one of float32, as PPO's (5.1), and two of integers, with the options of each."""
 AGENTS = (1, 2, 4, 8, 16, 32, 64)
 SPINNING_UP = ppo.PpoIteration(agents=32, steps=512, minibatch=512, epochs=10)  # PPO 5.3.3, MuJoCo
 BASELINES = ppo.PpoIteration(agents=8, steps=128, minibatch=128, epochs=3)  # PPO 5.3.3, Pong
@@ -119,7 +124,7 @@ def _dataflow_rows(
     for number, (benchmark, side, iteration, core) in enumerate(steps):
         report(number, len(steps), f"dataflows, {benchmark}, {side} x {side}, {core}")
         layers = networks.PPO_NETWORKS[benchmark]
-        products = SimulatedProducts(side=side, block_load=CORES[core])
+        products = SimulatedProducts(side=side, **CORES[core])
         wanted = [("FW", agents) for agents in AGENTS]
         wanted += [(process, iteration.minibatch) for process in ppo.PROCESSES]
         for process, batch in wanted:

@@ -10,7 +10,7 @@ For example:
 from collections.abc import Iterable
 from typing import Any
 
-from placerl.primitives.fpga.cycles.blocks import gemm
+from placerl.primitives.fpga.cycles.blocks import gemm, gemm_float32
 from placerl.primitives.fpga.gemm.plan import GemmShape, streamed_parts
 
 Product = tuple[GemmShape, str]  # with its dataflow
@@ -24,11 +24,15 @@ class SimulatedProducts:
     Args:
         block_load: whether stationary blocks are loaded at once.
         layout: layout of A's memory: `blocked`, which always answers, or `plain`, which stalls for columns.
+        float32: whether the unit is one of float32, which loads blocks at once and has the blocked layout.
     """
 
-    def __init__(self, *, side: int, block_load: bool = False, layout: str = "blocked"):
+    def __init__(
+        self, *, side: int, block_load: bool = False, layout: str = "blocked", float32: bool = False
+    ):
         self.side = side
-        self._design = [side, block_load, layout]
+        self._block = gemm_float32.BLOCK if float32 else gemm.BLOCK
+        self._design = [side] if float32 else [side, block_load, layout]
 
     def product_cycles(self, shape: GemmShape, *, side: int, dataflow: str) -> int:
         """Return the simulated cycles of a product, including stalls.
@@ -56,10 +60,10 @@ class SimulatedProducts:
         Args:
             products: (sizes, dataflow) of each product, such as (GemmShape(512, 64, 64), "IS").
         """
-        gemm.BLOCK.results(self._design, [size for product in products for size in _sizes(*product)])
+        self._block.results(self._design, [size for product in products for size in _sizes(*product)])
 
     def _of(self, shape: GemmShape, dataflow: str) -> tuple[int, int]:
-        results = gemm.BLOCK.results(self._design, _sizes(shape, dataflow))
+        results = self._block.results(self._design, _sizes(shape, dataflow))
         cycles, stalls = map(sum, zip(*results, strict=True))
         return cycles, stalls
 

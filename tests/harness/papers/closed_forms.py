@@ -6,7 +6,14 @@ import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
-from placerl.primitives.fpga.cycles import gemm, layout, load_balancing, networks, simulated_products
+from placerl.primitives.fpga.cycles import (
+    gemm,
+    gemm_float32,
+    layout,
+    load_balancing,
+    networks,
+    simulated_products,
+)
 from placerl.primitives.fpga.cycles.blocks import pair
 from placerl.primitives.fpga.gemm.plan import GemmShape
 
@@ -14,13 +21,17 @@ from placerl.primitives.fpga.gemm.plan import GemmShape
 class ClosedForms:
     """`SimulatedProducts` without a simulation."""
 
-    def __init__(self, *, side: int, block_load: bool = False, layout: str = "blocked"):
-        self.block_load, self.layout, self.side = block_load, layout, side
+    def __init__(
+        self, *, side: int, block_load: bool = False, layout: str = "blocked", float32: bool = False
+    ):
+        self.block_load, self.layout, self.side, self.float32 = block_load, layout, side, float32
 
     def prepare(self, products: Any) -> None:
         """Nothing to do."""
 
     def product_cycles(self, shape: GemmShape, *, side: int, dataflow: str) -> int:
+        if self.float32:
+            return gemm_float32.core_cycles(shape, side=side, dataflow=dataflow)
         core = gemm.core_cycles(shape, side=side, dataflow=dataflow, block_load=self.block_load)
         return core + self.stalls(shape, dataflow)
 

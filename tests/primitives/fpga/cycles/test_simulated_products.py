@@ -10,8 +10,9 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives import disk_cache
 from placerl.primitives.fpga import simulation
-from placerl.primitives.fpga.cycles import gemm, layout
+from placerl.primitives.fpga.cycles import gemm, gemm_float32, layout
 from placerl.primitives.fpga.cycles.blocks import gemm as gemm_block
+from placerl.primitives.fpga.cycles.blocks import gemm_float32 as gemm_float32_block
 from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
 from placerl.primitives.fpga.cycles.table import committed, parsed
 from placerl.primitives.fpga.cycles.timed_block import SIMULATE_VARIABLE
@@ -21,13 +22,14 @@ from tests.primitives.fpga.interpreter import interpreted
 SHAPES = (GemmShape(5, 3, 7), GemmShape(2, 9, 1))
 
 
-@pytest.mark.parametrize("kind", [{}, {"block_load": True}, {"layout": "plain"}])
+@pytest.mark.parametrize("kind", [{}, {"block_load": True}, {"layout": "plain"}, {"float32": True}])
 def test_products_take_what_the_closed_forms_say(
     kind: dict[str, bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(disk_cache.CACHE_VARIABLE, str(tmp_path))
     monkeypatch.setenv(SIMULATE_VARIABLE, "1")
-    monkeypatch.setattr(gemm_block.BLOCK, "_libraries", {})
+    block = gemm_float32_block.BLOCK if "float32" in kind else gemm_block.BLOCK
+    monkeypatch.setattr(block, "_libraries", {})
     monkeypatch.setattr(
         simulation, "built", lambda design: SimpleNamespace(start=lambda: interpreted(design))
     )
@@ -35,12 +37,16 @@ def test_products_take_what_the_closed_forms_say(
     products.prepare((shape, dataflow) for shape in SHAPES for dataflow in DATAFLOWS)
     # What is known is not simulated again, not even by another process.
     monkeypatch.setattr(simulation, "built", lambda design: pytest.fail("simulated again"))
-    monkeypatch.setattr(gemm_block.BLOCK, "_recorded", {})
+    monkeypatch.setattr(block, "_recorded", {})
     again = SimulatedProducts(side=2, **kind)
     for shape in SHAPES:
         for dataflow in DATAFLOWS:
             stalls = layout.plain_stalls(shape, side=2, dataflow=dataflow) if "layout" in kind else 0
-            core = gemm.core_cycles(shape, side=2, dataflow=dataflow, block_load="block_load" in kind)
+            core = (
+                gemm_float32.core_cycles(shape, side=2, dataflow=dataflow)
+                if "float32" in kind
+                else gemm.core_cycles(shape, side=2, dataflow=dataflow, block_load="block_load" in kind)
+            )
             for one in (products, again):
                 assert one.product_cycles(shape, side=2, dataflow=dataflow) == core + stalls
                 assert one.stalls(shape, dataflow) == stalls
@@ -65,5 +71,19 @@ def test_every_product_of_the_table_takes_what_the_closed_forms_say(layout_name:
             expected = layout.plain_stalls(GemmShape(*shape), **options) if layout_name == "plain" else 0
             core = gemm.core_cycles(GemmShape(*shape), block_load=block_load, **options)
             assert (cycles, stalls) == (core + expected, expected), (design, size)
+            checked += 1
+    assert checked > 50
+
+
+def test_every_float32_product_of_the_table_takes_what_the_closed_form_says() -> None:
+    checked = 0
+    for design, found in committed().results.items():
+        name, parameters = parsed(design)
+        if name != "gemm_float32":
+            continue
+        for size, (cycles, stalls) in found.items():
+            *shape, dataflow = json.loads(size)
+            core = gemm_float32.core_cycles(GemmShape(*shape), side=parameters[0], dataflow=dataflow)
+            assert (cycles, stalls) == (core, 0), (design, size)
             checked += 1
     assert checked > 50
