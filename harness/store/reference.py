@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.files import write_atomically
+from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.core.shipped import shipped
 from placerl.harness.core.suites import Suite
@@ -158,12 +159,16 @@ def beside(run: RunRecord, references: Iterable[Reference]) -> Reference | None:
     """Return the reference run to compare a run with; None if there is none.
 
     A reference of the same machine is preferred, then one of the same tier (quick, standard or full), then the first;
-    the run itself is never returned.
+    the run itself is never returned, nor one that measured nothing but its memory, such as a run of clock cycles.
     """
-    others = [r for r in references if r.run.key != run.key]
+    others = [r for r in references if r.run.key != run.key and any(map(_is_timed, r.measurements))]
     return max(
         others, key=lambda r: (r.run.fingerprint == run.fingerprint, r.run.tier == run.tier), default=None
     )
+
+
+def _is_timed(row: Row) -> bool:
+    return row.provenance is Provenance.MEASURED and row.suite != Suite.MEMORY
 
 
 def _thinned(row: Row) -> Row:

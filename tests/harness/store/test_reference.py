@@ -74,8 +74,11 @@ def test_a_run_is_never_beside_itself_and_rather_of_its_own_machine(store: Path,
     loaded = reference.load(tmp_path)
     assert reference.beside(new, loaded) is None
     assert reference.beside(old, loaded) is loaded[0]
-    elsewhere = reference.Reference("elsewhere", new.__class__(9, "k", "quick", "r", "other", {}, ""), (), ())
+    other = new.__class__(9, "k", "quick", "r", "other", {}, "")
+    elsewhere = dataclasses.replace(loaded[0], name="elsewhere", run=other)
     assert reference.beside(old, [elsewhere, *loaded]) is loaded[0]
+    counts = dataclasses.replace(loaded[0], measurements=())
+    assert reference.beside(old, [counts, elsewhere]) is elsewhere, "counts are nothing to compare with"
 
 
 def test_a_damaged_reference_is_named(store: Path, tmp_path: Path) -> None:
