@@ -267,6 +267,28 @@ def test_a_bottleneck_that_noise_could_move_is_no_verdict(
     )
 
 
+@pytest.mark.parametrize(
+    ("rate", "outcome"),
+    [
+        (
+            53_800.0,
+            Outcome.CONSISTENT,
+        ),  # 1.2 ms at batch size 64, 9.5 ms at 512; FIX's environment takes 2 ms
+        (20_000.0, Outcome.NO_VERDICT),  # 3.2 ms at batch size 64
+        (500_000.0, Outcome.NO_VERDICT),  # 1 ms at batch size 512
+    ],
+)
+def test_the_bottleneck_moves_next_to_the_papers_environment(
+    rate: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    """Here the learner takes the largest part from the start."""
+    rows = [*host(1e-4, learner_s=GROWS), *array([rate] * 4, 32), *array([rate] * 4)]
+    found = platform.EnvironmentTimeIsConstant().judge(frame_of(tmp_path, *rows))
+    assert found.outcome is outcome
+    assert "cannot be seen here" in found.explanation
+    assert found.ours[-1].quantity.endswith("batch size 512: over the paper's environment")
+
+
 def test_what_the_paper_draws_over_the_batch_is_drawn(tmp_path: Path) -> None:
     sizes = len(BATCH_SIZES)
     frame = frame_of(tmp_path, *array([5e4] * 4, 32), *array([9e4] * 4), *host(5e-3))
