@@ -71,18 +71,18 @@ def counted(fanout: int, batch_size: int) -> Iterator[Row]:
     Args:
         fanout: K, children of a node, which a level reads in one cycle.
     """
-    from placerl.primitives.fpga.cycles.blocks.narrow_replay import requested
+    from placerl.primitives.fpga.cycles.difference_table import replay_difference
 
     (leaves, limit) = integers("MAP.replay_capacity", "MAP.fpga_replay_linear_above")
     banks = banks_of(batch_size, limit)
     options: dict[str, Any] = {"levels": levels_of(-(-leaves // banks), fanout), "banks": banks}
     tree: Any = sum_tree.create(LEAVES_IN_USE, backend="fpga", fanout=fanout, contents="software", **options)
     tree.update(np.arange(LEAVES_IN_USE), np.ones(LEAVES_IN_USE))
-    rng, cycles = np.random.default_rng(0), {call: [] for call in CALLS}
+    rng = np.random.default_rng(0)
+    cycles: dict[str, list[int]] = {call: [] for call in CALLS}
     for _ in range(DRAWS):
         for call, drawn in cycles.items():
-            requested(tree, call, batch_size, rng)
-            drawn.append(tree.last_call_cycles)
+            drawn.append(replay_difference(tree, "wide", call, batch_size, rng).simulated_cycles)
     for call, drawn in cycles.items():
         yield EXPERIMENT.row(
             ScaledReplay(call, fanout, banks),
@@ -109,21 +109,21 @@ def simulated(report: Report) -> Sequence[Row]:
     return rows
 
 
-def _share_of_growth(call: str, low: int, high: int, by_size: dict[int, Number]) -> Number:
+def _share_of_growth(design: str, low: int, high: int, by_size: dict[int, Number]) -> Number:
     """Return the ratio of cycles at two batch sizes divided by the ratio of the batch sizes."""
     grown = ratio("grown", by_size[high], by_size[low])
-    name = f"{CALLS[call]}: cycles grown from batch size {low} to {high}, over the batch's growth"
+    name = f"{design}: cycles grown from batch size {low} to {high}, over the batch's growth"
     return Number(name, grown.value / (high / low), "1", grown.provenance, grown.source, rows=grown.rows)
 
 
-def _straightness(call: str, by_size: dict[int, Number]) -> Number:
+def _straightness(design: str, by_size: dict[int, Number]) -> Number:
     """Return the flattest growth per item between neighbouring batch sizes over the steepest: 1 for a straight line.
 
     It is 0 if the cycles grow nowhere.
     """
     steps = [(by_size[b].value - by_size[a].value) / (b - a) for a, b in pairwise(sorted(by_size))]
     return Number(
-        f"{CALLS[call]}: flattest growth per item over the steepest, above",
+        f"{design}: flattest growth per item over the steepest, above",
         min(steps) / max(steps) if max(steps) > 0 else 0.0,
         "ratio",
         Provenance.SIMULATED,
@@ -159,9 +159,10 @@ class FpgaTimesAreLinear(Claim):
             small, large = ({n: c for n, c in by_size.items() if (n > limit) is big} for big in (False, True))
             if len(small) < 2 or len(large) < 3:
                 return Finding(Outcome.NOT_RUN, needs=NEEDS)
-            below.setdefault(children, []).append(_share_of_growth(call, min(small), max(small), by_size))
-            above.setdefault(children, []).append(_share_of_growth(call, min(large), max(large), by_size))
-            straight.setdefault(children, []).append(_straightness(call, large))
+            design = f"{CALLS[call]}, K = {children}"
+            below.setdefault(children, []).append(_share_of_growth(design, min(small), max(small), by_size))
+            above.setdefault(children, []).append(_share_of_growth(design, min(large), max(large), by_size))
+            straight.setdefault(children, []).append(_straightness(design, large))
         if len(below.get(fanout, ())) < len(CALLS):
             return Finding(Outcome.NOT_RUN, needs=NEEDS)
         ours = tuple(n for part in (below, above, straight) for some in part.values() for n in some)

@@ -109,9 +109,9 @@ def _dataflows(rows: list[Any], benchmark: str, side: int) -> tuple[list[Number]
 SHORT_PASSES = (
     "On a core of float32, PPO's numbers, and on one of integers whose stationary blocks come in at once, from a "
     "memory for every element (PPO Fig. 6), the gain grows as N falls under P, and the dataflow that Equation 5 "
-    "chooses is never slower than NS. In float32, where a pass has a least length, the gain is the smaller one. Where "
-    "a block comes in row by row, a pass of N < P vectors waits for the next block, which Equation 5 leaves out: "
-    "nearly all of the gain is gone, and its choice can be slower than NS."
+    "chooses is never slower than NS. With one agent the gain is the smaller one in float32, where a pass has a least "
+    "length. Where a block comes in row by row, a pass of N < P vectors waits for the next block, which Equation 5 "
+    "leaves out: nearly all of the gain is gone, and its choice can be slower than NS."
 )
 
 

@@ -58,7 +58,7 @@ DATAFLOWS_PONG = _experiment("PPO-F13", "cycles of the dataflows, Pong")
 LAYOUTS = _experiment("PPO-F14", "cycles with the blocked and the plain layout")
 BALANCING = _experiment("PPO-F15", "cycles of training on two units")
 FLOAT32, AT_ONCE, ROW_BY_ROW = "float32", "blocks at once", "blocks row by row"
-CORES: dict[str, dict[str, bool]] = {
+CORES: dict[str, dict[str, Any]] = {
     FLOAT32: {"float32": True},
     AT_ONCE: {"block_load": True},
     ROW_BY_ROW: {"block_load": False},
