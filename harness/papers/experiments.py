@@ -69,6 +69,11 @@ class Experiment(str):
         experiment.check(*experiment.quantities, known=frozenset(QUANTITIES))
         return experiment
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how another process creates it: cells and rows are sent to and from it."""
+        stated = str(self), self.about, " ".join(sorted(self.quantities)), self.columns
+        return type(self), stated
+
     def check(self, *quantities: str, known: frozenset[str] | None = None) -> None:
         """Check that the rows of this experiment may hold some quantities.
 

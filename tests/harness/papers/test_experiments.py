@@ -1,5 +1,6 @@
 """Experiments: their declaration, the rows that they make, and what is read of stored rows."""
 
+import pickle
 from dataclasses import dataclass
 
 import pytest
@@ -8,6 +9,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure.statistics import compare
 from placerl.harness.papers.experiments import Columns, Experiment, gain_of_times
+from placerl.harness.papers.map.figure_10 import PRESAMPLED
 
 SAMPLES = [1.0, 1.1, 0.9, 1.0, 1.05]
 
@@ -71,3 +73,13 @@ def test_a_gain_is_the_inverse_of_a_ratio_of_times() -> None:
     few = gain_of_times(compare([1.0], [2.0], [1.0]))
     assert few["status"] == "too_noisy"
     assert few["reason"]
+
+
+def test_another_process_gets_the_same_experiment() -> None:
+    sent = pickle.loads(pickle.dumps(PRESAMPLED.key))
+    assert (sent, sent.about, sent.quantities, sent.columns) == (
+        PRESAMPLED.key,
+        PRESAMPLED.key.about,
+        PRESAMPLED.key.quantities,
+        PRESAMPLED.key.columns,
+    )
