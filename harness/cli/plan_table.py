@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from placerl.harness.plan import night
 from placerl.harness.plan.tiers import Tier
 from placerl.harness.platforms.this_machine import Machine
 from placerl.harness.store.cell import Cell
@@ -51,6 +50,8 @@ def show_tests(console: Console, cells: Sequence[Cell], finished: Collection[str
         cells: the units of work of the plan.
         finished: keys (names) of the cells that are not due.
     """
+    from placerl.harness.plan import night
+
     for name, next_s, most_s in night.looks([c for c in cells if c.look and c.key not in finished]):
         text = f"{name}: {duration(next_s)} of one core to the next look, at most {duration(most_s)}"
         console.print(text, markup=False, soft_wrap=True)

@@ -22,8 +22,7 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import bar
 from placerl.harness.core.revision import RESULTS, revision, store_path
 from placerl.harness.plan import tiers
-from placerl.harness.plan.night import NIGHT, NOT_AT_NIGHT
-from placerl.harness.plan.tiers import TIERS, Tier
+from placerl.harness.plan.tiers import NIGHT, NOT_AT_NIGHT, TIERS, Tier
 from placerl.harness.platforms import this_machine
 from placerl.harness.platforms.this_machine import Machine
 from placerl.harness.store.cell import Cell

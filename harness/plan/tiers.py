@@ -115,6 +115,24 @@ TIERS = {
     )
 }
 
+NIGHT = Tier(
+    "night",
+    (),
+    (),
+    profile_s=0,
+    experiment_s=0,
+    run_s=0,
+    compare_s=0,
+    seeds=0,
+)
+"""The tier of `placerl reproduce` alone, which is none of `TIERS`: it times nothing."""
+NOT_AT_NIGHT = (
+    "pong-dqn of MAP-F10 and PRL-F9, in this tier: a million of its gradient steps take 8 hours of a core and more; "
+    "its trainings need a CUDA device, and are pieces of the tier full",
+    "LunarLander of PAL-F8: C++ threads, which are compared, have no such environment; the cart-pole takes its place",
+)
+"""What the tier leaves out on every machine, with the reason."""
+
 
 def tier(name: str, *more: Tier) -> Tier:
     """Return the tier with this name: "quick", "standard", "full", or one of `more`.

@@ -56,7 +56,7 @@ def _escape(character: str) -> str:
 
 def code(text: str) -> str:
     """Return Markdown that shows the text as code, within a line but not in a table; empty if the text is blank."""
-    line = printable(text).strip()
+    line = printable(text).strip(" ")
     if not line:
         return ""
     fence = "`" * (max(map(len, re.findall("`+", line)), default=0) + 1)

@@ -14,7 +14,7 @@ BINDINGS = {
     "primitives/learner/fused/bound_steps.hpp": (1, ("fused_steps", "generators", "relaxed_steps", "rounds")),
     "primitives/learner/native/bindings.cpp": (2, ("learners",)),
     "primitives/learner/native/step_call.hpp": (1, ("learners",)),
-    "primitives/learner/relaxed/bindings.cpp": (3, ("relaxed_steps",)),
+    "primitives/learner/relaxed/bindings.cpp": (7, ("relaxed_steps",)),
     "primitives/quantization/native/bindings.cpp": (2, ("fixed_point",)),
     "primitives/replay/native/bindings.cpp": (2, ("generators", "replays", "relaxed_steps")),
     "primitives/sum_tree/native/plain_tree_bindings.hpp": (4, ("generators", "trees")),

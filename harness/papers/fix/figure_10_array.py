@@ -260,7 +260,7 @@ class HalfPrecisionDoubles(Claim):
     has no sample with 32 bits, gets the second one of 16.
     """
 
-    key, place, position = "FIX-V-C", "V-C", 14
+    key, place, position = "FIX-V-C", "V-C", 12
     statement = "16-bit activations double the throughput of the array, through its configurable multipliers"
     needs = NEEDS_ARRAY
     measured_by = (cells,)

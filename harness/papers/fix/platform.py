@@ -431,7 +431,7 @@ class NormalisedPeaks(_StepsAndArray):
     activations have 32 or 16 bits (`in_both_modes`).
     """
 
-    key, place, position = "FIX-T2", "VII, Table II", 10
+    key, place, position = "FIX-T2", "VII, Table II", 9
     statement = "Peak throughput, normalised by network size, and efficiency against earlier accelerators"
     published = (
         from_cell("fix_table_2", "peak performance normalised to FIXAR", "ASPLOS'19 [19]"),

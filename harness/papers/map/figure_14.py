@@ -35,7 +35,7 @@ class GainOverRllib(Claim):
     The simulated FPGA is left out.
     """
 
-    key, place, position = "MAP-F14", "VII-E, Fig. 14", 25
+    key, place, position = "MAP-F14", "VII-E, Fig. 14", 23
     statement = "Gain over RLlib"
     published = from_text("MAP.rllib_speedup_low", "MAP.rllib_speedup_high")
     needs = "RLlib with its networks on a CUDA device, for which its worker here is not set up"
@@ -78,7 +78,7 @@ class CartPoleGainsMost(Claim):
     The gains are those of gradient steps with prioritised replay, without environment steps, on this machine's CPU.
     """
 
-    key, place, position = "MAP-F14-CartPole", "VII-E, Fig. 14", 26
+    key, place, position = "MAP-F14-CartPole", "VII-E, Fig. 14", 24
     statement = "The largest gain over RLlib is CartPole's"
     published = from_text("MAP.rllib_speedup_high")
     needs = NEEDS_ALONE

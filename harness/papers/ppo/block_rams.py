@@ -55,7 +55,7 @@ class BlockRamsGrow(Claim):
     Table 1 itself prints fewer for the larger network at the smallest mini-batch (note PPO-T1-smallest).
     """
 
-    key, place, position = "PPO-T1-memory", "5.2, Table 1", 2
+    key, place, position = "PPO-T1-memory", "5.2, Table 1", 1
     statement = "Block RAMs grow with the mini-batch and with the network: MuJoCo"
     published = published()
 
@@ -89,7 +89,7 @@ class BlockRamsGrow(Claim):
 class SideIsExplored(Claim):
     """Checks PPO 4 and 5.2: the exploration chooses an array of 16 x 16 for MuJoCo on the U200."""
 
-    key, place, position = "PPO-5.2-choice", "4, 5.2", 6
+    key, place, position = "PPO-5.2-choice", "4, 5.2", 5
     statement = "The exploration chooses an array of 16 x 16 for MuJoCo on an Alveo U200"
     published = from_text("PPO.systolic_mujoco")
 

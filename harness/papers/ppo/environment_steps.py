@@ -157,7 +157,7 @@ class EnvironmentStepsDiffer(Claim):
     which, nor how many they are. The outcome follows from all readings.
     """
 
-    key, place, position = "PPO-5.3.1-environment", "5.3.1", 8
+    key, place, position = "PPO-5.3.1-environment", "5.3.1", 7
     statement = "An environment step of Baselines takes about 8 times as long as one of Spinning Up"
     published = from_text("PPO.subproc_step_slowdown")
     needs = NEEDS_STEPS

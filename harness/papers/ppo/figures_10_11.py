@@ -155,7 +155,7 @@ class MujocoTimes(table_2.OfRobots):
     Small mini-batches also have to slow down training less on the accelerator.
     """
 
-    key, place, position = "PPO-F10", "5.3.1, Fig. 10", 10
+    key, place, position = "PPO-F10", "5.3.1, Fig. 10", 9
     statement = (
         "MuJoCo trains and infers faster on the FPGA, whose training slows down less with small mini-batches"
     )
@@ -193,7 +193,7 @@ class MujocoTimes(table_2.OfRobots):
 class PongTimes(Claim):
     """Checks PPO Fig. 11: on Pong the accelerator trains slightly slower than a GPU and infers faster."""
 
-    key, place, position = "PPO-F11", "5.3.1, Fig. 11", 11
+    key, place, position = "PPO-F11", "5.3.1, Fig. 11", 10
     statement = (
         "Pong trains slightly slower on the FPGA than on the GPU and infers faster, for more inferences a "
         "second"

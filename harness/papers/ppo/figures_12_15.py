@@ -201,7 +201,7 @@ class DataflowGainsMujoco(_OfAccelerator):
     A dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
     """
 
-    key, place, position = "PPO-F12", "5.3.2, Fig. 12", 12
+    key, place, position = "PPO-F12", "5.3.2, Fig. 12", 11
     statement = "Choosing the dataflow gains most when the batch is smaller than the array: MuJoCo"
     published = from_text("PPO.systolic_mujoco")
 
@@ -228,7 +228,7 @@ class DataflowGainsPong(_OfAccelerator):
     dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
     """
 
-    key, place, position = "PPO-F13", "5.3.2, Fig. 13", 13
+    key, place, position = "PPO-F13", "5.3.2, Fig. 13", 12
     statement = "The same for Pong, and more where the array divides no layer"
     published = from_text("PPO.systolic_atari", "PPO.systolic_odd")
 
@@ -264,7 +264,7 @@ class BlockedLayoutGains(_OfAccelerator):
     support the statement: the gains have to be as large as stated, or in the stated order.
     """
 
-    key, place, position = "PPO-F14", "5.3.3, Fig. 14", 14
+    key, place, position = "PPO-F14", "5.3.3, Fig. 14", 13
     statement = (
         "The blocked layout raises throughput, by 23.5% for Hopper, 21.2% for Humanoid and 11.2% for Pong"
     )
@@ -300,7 +300,7 @@ class BalancingGains(_OfAccelerator):
     range.
     """
 
-    key, place, position = "PPO-F15", "5.3.4, Fig. 15", 15
+    key, place, position = "PPO-F15", "5.3.4, Fig. 15", 14
     statement = "Load balancing raises throughput in the first iterations"
     published = from_text(
         "PPO.balance_gain_hopper_high",

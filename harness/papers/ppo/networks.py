@@ -32,7 +32,7 @@ class LargerArraysAreFaster(Claim):
     paper's own, would only agree with itself.
     """
 
-    key, place, position = "PPO-5.2-side", "5.2", 5
+    key, place, position = "PPO-5.2-side", "5.2", 4
     statement = "In all three dataflows performance grows with the side of the array"
     published = from_text("PPO.systolic_mujoco", "PPO.systolic_atari")
 
@@ -75,7 +75,7 @@ class MemoryOfNetworks(Claim):
     A parameter has 32 bits.
     """
 
-    key, place, position = "PPO-3.1", "3.1", 9
+    key, place, position = "PPO-3.1", "3.1", 8
     statement = "Memory of the largest MLP of robotics, and of the CNN policy"
     published = from_text("PPO.largest_mlp", "PPO.cnn_policy")
 

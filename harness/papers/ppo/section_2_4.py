@@ -18,7 +18,7 @@ class LaunchesTakeMostOfGpu(Claim):
     steps that are launched as one graph, which PPO does not use, is listed.
     """
 
-    key, place, position = "PPO-2.4", "2.4", 16
+    key, place, position = "PPO-2.4", "2.4", 15
     statement = "Launches and synchronisation take most of a small PPO training on a GPU"
     published = from_text("PPO.gpu_overhead_mlp", "PPO.gpu_overhead_cnn")
     needs = "a CUDA device, and a trace of PPO's gradient steps on it (claim/PPO-2.4, `placerl gpu-claims`)"

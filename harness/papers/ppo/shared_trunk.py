@@ -156,7 +156,7 @@ class SharedNetworksTrainFaster(Claim):
     The check compares the times of a gradient step.
     """
 
-    key, place, position = "PPO-5.3.1-shared", "5.3.1", 7
+    key, place, position = "PPO-5.3.1-shared", "5.3.1", 6
     statement = "Networks that share their layers train about twice as fast"
     published = from_text("PPO.shared_network_gain")
     needs = NEEDS_NETWORKS

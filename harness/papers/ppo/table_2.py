@@ -276,7 +276,7 @@ class PlatformsCompared(OfRobots):
     The finding also lists the inferences per second of every platform.
     """
 
-    key, place, position = "PPO-T2", "5.3.1, Table 2", 3
+    key, place, position = "PPO-T2", "5.3.1, Table 2", 2
     statement = "Inferences per second of PPO on CPU, CPU-GPU and CPU-FPGA: MuJoCo"
     published = from_text("PPO.robotics_speedup_low", "PPO.robotics_speedup_high")
     needs = f"{NEEDS}; {NEEDS_CUDA}"
@@ -331,7 +331,7 @@ class GainsOverCpu(OfRobots):
     The accelerator's gains are upper bounds, which can refute the statement but not show it.
     """
 
-    key, place, position = "PPO-T2-CPU", "5.3.1, Table 2, rows C and C-F", 4
+    key, place, position = "PPO-T2-CPU", "5.3.1, Table 2, rows C and C-F", 3
     statement = (
         "1.39 to 27.1 times as many inferences a second with the accelerator as on the CPU alone, most with the "
         "smallest mini-batches"

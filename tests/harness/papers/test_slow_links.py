@@ -103,4 +103,4 @@ def test_the_claims_about_runs_in_virtual_time_have_the_band() -> None:
     from placerl.harness import papers
 
     wrapped = {claim.key for claim in papers.claims() if at_both_latencies in claim.assumptions}
-    assert wrapped == {"MAP-VI-B", "MAP-F13", "PRL-F8", "PRL-6.4-earlier-work"}
+    assert wrapped == {"MAP-VI-B", "MAP-F13", "MAP-T5-gains", "PRL-F8", "PRL-6.4-earlier-work"}

@@ -26,7 +26,9 @@ def backend(name, **other):
 @pytest.fixture(autouse=True)
 def not_trained(monkeypatch):
     """A training that only keeps its mapping."""
-    monkeypatch.setattr(program, "Training", lambda resolved, **_: SimpleNamespace(mapping=resolved.mapping))
+    monkeypatch.setattr(
+        program, "OwnTraining", lambda resolved, **_: SimpleNamespace(mapping=resolved.mapping)
+    )
 
 
 @pytest.fixture
