@@ -15,7 +15,8 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
 from placerl.harness.measure.sequential import look_of
-from placerl.harness.runtime.snapshot import Snapshot, replay_path, seed_of
+from placerl.harness.runtime import snapshot
+from placerl.harness.runtime.snapshot import Snapshot, seed_of
 from placerl.harness.runtime.training import Training
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run
@@ -64,7 +65,7 @@ class Leg:
         path = self._path(self.number - 1)
         try:
             return Snapshot.read(path)
-        except (OSError, ValueError, LookupError) as error:
+        except (OSError, ValueError) as error:
             allowed = "the snapshot of the leg before; with --fresh the training begins again"
             raise UserError(path, "snapshot", error, allowed) from error
 
@@ -79,9 +80,7 @@ class Leg:
 
     def remove_begun(self) -> None:
         """Remove the snapshot with which the leg began, if there is one."""
-        path = self._path(self.number - 1)
-        for each in (path, replay_path(path)):
-            each.unlink(missing_ok=True)
+        snapshot.remove(self._path(self.number - 1))
 
     def _path(self, number: int) -> Path:
         return self.files.with_name(f"{self.files.name}.{number + 1}")

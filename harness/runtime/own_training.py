@@ -1,7 +1,6 @@
 """The training of a user's own algorithm, which can be saved and continued, and asked for actions and returns."""
 
 import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -14,9 +13,9 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.runtime.compose import actors_of
 from placerl.harness.runtime.evaluation import EPISODES, Evaluation
 from placerl.harness.runtime.resolve import Resolved
+from placerl.harness.runtime.snapshot import Snapshot
 from placerl.harness.runtime.training import Training
 from placerl.harness.workloads.custom_task import CustomTask
-from placerl.primitives.replay import snapshot
 
 _FORMAT = 1
 _STATE = "training.npz"
@@ -72,24 +71,15 @@ class OwnTraining(Training):
         Raises:
             OSError: a file could not be written.
         """
-        self._drain()
         folder = Path(folder)
         folder.mkdir(exist_ok=True)
-        earlier = list(folder.glob("replay-*.npz"))
-        replay = folder / f"replay-{secrets.token_hex(4)}.npz"
-        self.replay.save(replay)
-        metadata = {
+        notes = {
             "format": _FORMAT,
             "described": self._described(),
-            "gradient_steps": self.gradient_steps,
-            "environment_steps": self.environment_steps,
             "seed": self._seed,
             "sampling": self._loop.units.rng.bit_generator.state,
-            "replay": replay.name,
         }
-        snapshot.write(folder / _STATE, self.learner.state_dict(), metadata)
-        for path in earlier:
-            path.unlink(missing_ok=True)
+        self.write_snapshot(folder / _STATE, notes)
 
     def load(self, folder: str | os.PathLike[str], *, elsewhere: bool = False) -> None:
         """Continue from a folder that `save` wrote.
@@ -111,20 +101,14 @@ class OwnTraining(Training):
             found = f"a training of {self.environment_steps} environment steps"
             raise UserError("load", "training", found, "a new one of placerl.compose")
         folder = Path(folder)
-        with snapshot.Reader(folder / _STATE) as reader:
-            saved = reader.metadata
-            if saved.get("format") != _FORMAT:
-                raise UserError(folder, "format", saved.get("format"), _FORMAT)
-            _check_same(folder, saved["described"], self._described(), elsewhere)
-            state = {name: np.empty_like(array) for name, array in self.learner.state_dict().items()}
-            reader.verify(state)
-            reader.fill(state)
-        self.replay.load(folder / saved["replay"])
-        self.learner.load_state_dict(state)
-        self._loop.units.rng.bit_generator.state = saved["sampling"]
-        self._loop.inserted = self.replay._position()[1]
-        self.gradient_steps, self._seed = saved["gradient_steps"], saved["seed"]
-        self._begin_episodes(saved["environment_steps"])
+        saved = Snapshot.read(folder / _STATE)
+        if (form := saved.notes.get("format")) != _FORMAT:
+            raise UserError(folder, "format", form, _FORMAT)
+        _check_same(folder, saved.notes["described"], self._described(), elsewhere)
+        self._load(saved)
+        self._loop.units.rng.bit_generator.state = saved.notes["sampling"]
+        self._seed = saved.notes["seed"]
+        self._begin_episodes(saved.environment_steps)
 
     def _begin_episodes(self, environment_steps: int) -> None:
         """Replace the actors by new ones, for which `environment_steps` count as taken."""

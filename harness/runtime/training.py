@@ -23,6 +23,7 @@ from placerl.harness.loop.virtual_time import VirtualTime
 from placerl.harness.mapping.base import Platform
 from placerl.harness.mapping.problem import PRIORITY_BYTES
 from placerl.harness.measure.conditions import set_blas_threads
+from placerl.harness.runtime import snapshot
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.actors.in_process import ONE, Actors, Collecting, InlineActors, refuse_invalid
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
@@ -237,9 +238,7 @@ class Training:
                 else None
             )
             if begun:
-                begun.load(self.learner, self.replay)
-                self.gradient_steps = begun.gradient_steps
-                self._loop.inserted = self.replay._position()[1]
+                self._load(begun)
                 if isinstance(self._acting, Actors):
                     self._acting.publish()
             self._opened = opened.pop_all()
@@ -307,14 +306,26 @@ class Training:
         """Write a snapshot with which another training continues (`begun`), in this process or in a later one.
 
         Args:
-            path: the file; its folder exists. The replay's items are written to a file of the same name with ".replay".
+            path: the file; its folder exists, and gets a file with the replay's items, too.
             notes: what else the snapshot holds, values that JSON has.
 
         Raises:
-            OSError: a file cannot be written; an earlier snapshot of this name must not be used any more.
+            OSError: a file cannot be written; an earlier snapshot of this name stays.
         """
         self._drain()
-        Snapshot(path, self.gradient_steps, self.environment_steps, notes).save(self.learner, self.replay)
+        snapshot.write(
+            path,
+            self.learner,
+            self.replay,
+            gradient_steps=self.gradient_steps,
+            environment_steps=self.environment_steps,
+            notes=notes,
+        )
+
+    def _load(self, begun: Snapshot) -> None:
+        begun.load(self.learner, self.replay)
+        self.gradient_steps = begun.gradient_steps
+        self._loop.inserted = self.replay._position()[1]
 
     def close(self) -> None:
         """End the threads and processes, if there are any, and close the environments. Idempotent."""

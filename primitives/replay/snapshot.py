@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 _METADATA = "metadata.json"
-_METADATA_LIMIT_BYTES = 1 << 20
+_METADATA_LIMIT_BYTES = 1 << 24
 _CHUNK_BYTES = 1 << 20
 _READ_HEADER = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -43,14 +43,17 @@ def write(
 
     Raises:
         OSError: the file could not be written; `path` is unchanged.
-        ValueError: an array holds Python objects; `path` is unchanged.
+        ValueError: an array holds Python objects, or the metadata take more than 16 MiB; `path` is unchanged.
     """
+    text = json.dumps(metadata).encode()
+    if len(text) > _METADATA_LIMIT_BYTES:
+        raise ValueError(f"metadata: found {len(text)} bytes; allowed: at most {_METADATA_LIMIT_BYTES}")
     path = Path(path)
     partial = path.with_name(path.name + ".partial")
     try:
         with open(partial, "wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                archive.writestr(_METADATA, json.dumps(metadata))
+                archive.writestr(_METADATA, text)
                 for name, array in arrays.items():
                     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                         np.lib.format.write_array(member, array, allow_pickle=False)

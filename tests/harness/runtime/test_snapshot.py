@@ -45,7 +45,7 @@ def test_a_training_that_is_continued_in_a_new_one_goes_on_as_it_would_have(
     assert returns[0][0] == returns[1][0]
     once, again = (np.load(tmp_path / name) for name in ("once", "again"))
     assert set(once.files) == set(again.files)
-    for name in once.files:
+    for name in set(once.files) - {"metadata.json"}:
         assert np.array_equal(once[name], again[name]), name
     last = Snapshot.read(tmp_path / "once")
     assert last.gradient_steps - ended.gradient_steps == 60, "the warm-up is the first leg's"
