@@ -66,7 +66,11 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
     """Otherwise no test of this file says anything about links."""
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    here = settings.replace("paths: [.]", f"paths: [{ROOT}]").replace("hooks: [", f"hooks: [{ROOT}/")
+    here = (
+        settings.replace("paths: [.]", f"paths: [{ROOT}]")
+        .replace(" harness/", f" {ROOT}/harness/")
+        .replace("[harness/", f"[{ROOT}/harness/")
+    )
     (tmp_path / "mkdocs.yml").write_text(here, encoding="utf-8")
     start = tmp_path / "docs" / "start.md"
     for broken in ("[x](nowhere.md)", "[x](numbers.md#nowhere)", "[x](../pyproject.toml)"):
@@ -78,7 +82,7 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
 
 def test_the_page_of_options_has_tables_of_three_columns(site: Path) -> None:
     text = (site / "options" / "index.html").read_text(encoding="utf-8")
-    assert "<td><code>--loop &lt;strict|fused|overlapped|relaxed&gt;</code></td>" in text
+    assert "<td><code>--loop &lt;strict|fused|overlapped|relaxed|resident&gt;</code></td>" in text
     rows = re.findall(r"<tr>(.*?)</tr>", text, re.DOTALL)
     assert len(rows) > 150
     assert {row.count("<td") or row.count("<th") for row in rows} == {3}

@@ -90,8 +90,9 @@ def _is_managed(replay: Replay, learner: Learner, shape: Shape) -> TypeIs[Concur
 
     It takes TD errors in single precision, and inserts as soon as it can.
     """
-    single = learner.algorithm.dtype == torch.float32
-    return isinstance(replay, ConcurrentReplay) and single and not shape.deferred
+    if not isinstance(replay, ConcurrentReplay) or shape.deferred:
+        return False
+    return learner.algorithm.dtype == torch.float32
 
 
 def links_of_map() -> Platform:
