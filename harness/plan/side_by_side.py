@@ -62,9 +62,8 @@ class _SideBySide:
         self._in_hand: dict[Future[Sequence[Row]], Cell] = {}
         self._threads = ThreadPoolExecutor(processes)
         self._idle: SimpleQueue[_Worker] = SimpleQueue()
-        opened.callback(
-            self._threads.shutdown
-        )  # after the workers have ended, so that no thread waits for one
+        # After the workers have ended, so that no thread waits for one.
+        opened.callback(self._threads.shutdown)
         for number in range(processes):
             self._idle.put(worker := _Worker(f"piece {number + 1}", run))
             opened.callback(worker.kill)
@@ -151,9 +150,7 @@ def _serve(path: str, record: RunRecord) -> Callable[[bytes], Sequence[Row]]:
         with closing(Store.open(path, read_only=True)) as store:
             try:
                 return cell.measured(Run(store, record), silent)
-            except (
-                Exception
-            ) as error:  # one failing cell must not stop the others; its error is stored and shown
+            except Exception as error:  # is stored and shown; the other cells go on
                 return [cell.failure(error)]
 
     return work
