@@ -8,6 +8,7 @@ import pytest
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.papers.base import Verdict
 from placerl.harness.papers.evidence import records
 from placerl.harness.report import answers, pages, reading, site
 from placerl.harness.report.content import Content
@@ -76,21 +77,26 @@ def test_a_workload_of_which_the_choice_alone_was_run_is_named(content: Content)
 
 @pytest.mark.usefixtures("plots_not_drawn")
 def test_rows_that_another_run_lends_are_named_with_that_run(content: Content, tmp_path: Path) -> None:
-    (standard,) = [one for one in reference.load() if one.name == "standard"]
+    committed = {one.run.revision[:12]: one for one in reference.load()}
+    (by_committed,) = content.lenders(_of(content, "MAP-VI-A2-replay"))
+    lender = committed[by_committed.rpartition(" ")[2]]
+    (standard,) = [one for one in committed.values() if one.name == "standard"]
     with Store.open(tmp_path / "store.sqlite") as store:
-        standard.add_to(store)
+        for one in (lender, standard):
+            one.add_to(store)
     joined = reading.read(sample.write(tmp_path / "store.sqlite"))
-    by_standard = f"run of {standard.run.started_at[:10]}, revision {standard.run.revision[:12]}"
-    (verdict,) = (one for one in joined.verdicts if one.key == "MAP-VI-A2-replay")
-    assert by_standard in joined.lenders(verdict)
+    assert joined.lenders(_of(joined, "MAP-VI-A2-replay")) == [by_committed.removeprefix("committed ")]
     page = next(page for key, page in pages.render_claims(content, {}) if key == "MAP-VI-A2-replay")
-    assert f"such as clock cycles, is also from the committed {by_standard}." in page, (
-        "if no store took it in"
-    )
+    assert f"such as clock cycles, is also from the {by_committed}." in page, "if no store took it in"
     judged = joined.measurements
     others = judged[judged["revision"] == standard.run.revision]
     assert len(others) > 50
     assert set(others["provenance"]) <= {"simulated", "modelled"}, "no time of another machine"
+
+
+def _of(content: Content, key: str) -> Verdict:
+    (verdict,) = (one for one in content.verdicts if one.key == key)
+    return verdict
 
 
 @pytest.mark.usefixtures("plots_not_drawn")
