@@ -18,6 +18,7 @@ ROOMS = (
     "examples",
     "report",
     "cluster",
+    "machines",
     "plan",
     "validate",
     "papers",

@@ -9,6 +9,7 @@
 
 #include "harness/cli/bench/native/bare_mujoco.hpp"
 #include "harness/compare/native/memory_floor.hpp"
+#include "harness/machines/native/probes.hpp"
 #include "harness/papers/map/native/atomic_tree.hpp"
 #include "harness/papers/pal/native/contention.hpp"
 #include "harness/papers/pal/native/lock_orders.hpp"
@@ -136,6 +137,23 @@ NB_MODULE(_experiments, m) {
              nb::arg("simulations"))
         .def("begin", &begin_bare, nb::arg("states"))
         .def("run", &run_bare, nb::arg("actions"), nb::arg("over"), nb::arg("starts"));
+    nb::class_<machines::Copies>(m, "Copies")
+        .def(nb::init<std::size_t>(), nb::arg("footprint_bytes"))
+        .def_prop_ro("halves_are_equal", &machines::Copies::halves_are_equal)
+        .def(
+            "run",
+            [](machines::Copies &memory, int64_t copies) {
+                const nb::gil_scoped_release free;
+                memory.run(copies);
+            },
+            nb::arg("copies"));
+    m.def(
+        "hand_over",
+        [](int64_t turns) {
+            const nb::gil_scoped_release free;
+            return machines::hand_over(turns);
+        },
+        nb::arg("turns"));
     nb::class_<sum_tree::LockOrders>(m, "LockOrders")
         .def(nb::init<std::string, int64_t, int>(), nb::arg("order"), nb::arg("capacity"), nb::arg("fanout"))
         .def_prop_ro("total", &sum_tree::LockOrders::total)
@@ -150,6 +168,10 @@ NB_MODULE(_experiments, m) {
         .def(nb::init<int64_t, int, bool>(), nb::arg("capacity"), nb::arg("fanout"), nb::arg("aligned"))
         .def_prop_ro("group_offset_bytes", &PalTree::group_offset_bytes)
         .def("sample_and_update", &PalTree::sample_and_update);
+    nb::class_<machines::PointerChase>(m, "PointerChase")
+        .def(nb::init<std::size_t>(), nb::arg("footprint_bytes"))
+        .def_prop_ro("lines", &machines::PointerChase::lines)
+        .def("run", &machines::PointerChase::run, nb::arg("loads"));
     nb::class_<MemoryFloor>(m, "MemoryFloor")
         .def(nb::init<int64_t, int>(), nb::arg("capacity"), nb::arg("fanout"))
         .def("load_paths", &MemoryFloor::load_paths, nb::arg("indices"), nb::arg("dependent"));

@@ -78,7 +78,7 @@ def profile(budget_s: float, report: Report) -> list[rows.MachinePeak]:
     Args:
         budget_s: no further round begins after this time, seconds.
     """
-    devices = [peaks for peaks in (list(_cpu()), list(_opencl()), list(_cuda())) if peaks]
+    devices = [peaks for peaks in (list(_cpu()), list(opencl()), list(cuda())) if peaks]
     peak_rows: list[rows.MachinePeak] = []
     for number, peaks in enumerate(devices):
         inner = part(report, number, 1, len(devices), "machine peaks")
@@ -162,7 +162,8 @@ def buffer_sizes(cache_bytes: list[int], allowed_bytes: int) -> list[int]:
 # The processor
 
 
-def _cpu() -> Iterator[MachinePeak]:
+def cpu_peak() -> MachinePeak:
+    """Return the peak of one core in float32."""
     from placerl.primitives._native import learner
 
     def block(_: None, calls: int) -> float:
@@ -171,7 +172,11 @@ def _cpu() -> Iterator[MachinePeak]:
     peak: Case[None] = Case(
         "cpu peak", lambda: None, lambda _: None, lambda _, rng: None, _nothing, block=block
     )
-    yield MachinePeak("cpu", "peak", float(GIGA), peak, {"threads": 1})
+    return MachinePeak("cpu", "peak", float(GIGA), peak, {"threads": 1})
+
+
+def _cpu() -> Iterator[MachinePeak]:
+    yield cpu_peak()
     yield _bfloat16_peak()
     caches = this_machine.describe(measure_links=False).cpu.caches
     sizes = sorted({cache.size_bytes for cache in caches if cache.kind != "instruction"})
@@ -248,7 +253,8 @@ KERNEL(multiply_add)(GLOBAL float16 *out, int rounds) {
 _ROUNDS, _ITEMS_PER_UNIT, _CHAINS = 4096, 256, 8 * 16
 
 
-def _opencl() -> Iterator[MachinePeak]:
+def opencl() -> Iterator[MachinePeak]:
+    """Yield the peaks of the first OpenCL device, its arithmetic first; none without a device."""
     if opencl_runtime.unavailable_reason():
         return
     device = OpenclDevice(opencl_runtime.devices()[0])
@@ -304,7 +310,8 @@ def _opencl_copy(stream: Stream, size: int) -> Case[Any]:
 _SIDE = 4096
 
 
-def _cuda() -> Iterator[MachinePeak]:
+def cuda() -> Iterator[MachinePeak]:
+    """Yield the peaks of the first CUDA device, its arithmetic first; none without a device."""
     import torch
 
     if not torch.cuda.is_available():

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from placerl.harness._experiments import Contention, LockOrders
+from placerl.harness._experiments import Contention, Copies, LockOrders, hand_over
 from placerl.primitives._native import environments as native
 from placerl.primitives._native import learner as native_learner
 from placerl.primitives._native import quantization
@@ -139,6 +139,7 @@ def learners() -> None:
     together(
         lambda: native_learner.measured_blockings("portable", 1e-4), lambda: made[1].step(batch), times=1
     )
+    together(*[lambda: native_learner.peak_gflops(1e-4)] * 2, times=1)
 
 
 def fused_steps() -> None:
@@ -289,6 +290,7 @@ def experiments() -> None:
         Contention(sharing, 64, [16, 4], 4).run(3, 16, 8, 0.05, 0, True)
     for order in ("printed", "unlocked sampling"):
         LockOrders(order, 64, 4).run(3, 16, 50, 1)
+    together(lambda: Copies(1024).run(2), lambda: hand_over(8))
 
 
 PARTS: dict[str, Callable[[], None]] = {

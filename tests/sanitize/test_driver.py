@@ -9,10 +9,10 @@ import pytest
 from tests.sanitize import driver, parts, reached
 
 BINDINGS = {
-    "harness/native/experiments.cpp": (3, ("experiments", "mujoco")),
+    "harness/native/experiments.cpp": (5, ("experiments", "mujoco")),
     "primitives/environments/native/bindings.cpp": (3, ("environments", "mujoco")),
     "primitives/learner/fused/bound_steps.hpp": (1, ("fused_steps", "generators", "relaxed_steps", "rounds")),
-    "primitives/learner/native/bindings.cpp": (2, ("learners",)),
+    "primitives/learner/native/bindings.cpp": (3, ("learners",)),
     "primitives/learner/native/step_call.hpp": (1, ("learners",)),
     "primitives/learner/relaxed/bindings.cpp": (7, ("relaxed_steps",)),
     "primitives/quantization/native/bindings.cpp": (2, ("fixed_point",)),

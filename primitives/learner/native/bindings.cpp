@@ -306,6 +306,7 @@ void make_step_call(StepCall *self, Executor &executor, int program, const std::
 double peak_gflops(double seconds, const std::string &simd, const std::string &products) {
     using Clock = std::chrono::steady_clock;
     const Multiplier multiplier = multiplier_of(products, kernels_of(simd));
+    const nb::gil_scoped_release free; // so that every core can be measured at the same time
     const auto since = [](Clock::time_point start) {
         return std::chrono::duration<double>(Clock::now() - start).count();
     };

@@ -17,6 +17,7 @@ from tests.harness.old_form import row_of
 USERS_KNOW = {
     "baselines",
     "bench",
+    "card",
     "compare",
     "diff",
     "doctor",

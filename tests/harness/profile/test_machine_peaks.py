@@ -49,7 +49,7 @@ def test_a_peak_that_fails_its_check_has_no_rate(monkeypatch):
 
     case = machine_peaks.Case("a", lambda: None, broken, lambda _, rng: None, lambda _, __: None)
     peak = machine_peaks.MachinePeak("cpu", "peak", 1.0, case, {})
-    for name, found in (("_cpu", [peak]), ("_opencl", []), ("_cuda", [])):
+    for name, found in (("_cpu", [peak]), ("opencl", []), ("cuda", [])):
         monkeypatch.setattr(machine_peaks, name, lambda found=found: found)
     (row,) = machine_peaks.profile(0.0, silent)
     assert (row.status, row.value) == ("failed", None)
@@ -72,8 +72,8 @@ def test_devices_share_the_time_and_what_is_not_run_is_not_timed(monkeypatch):
     first = machine_peaks.MachinePeak("cpu", "peak", 1.0, idle("a"), {})
     devices = {
         "_cpu": [first, replace(first, case=idle("b"), not_run="no memory")],
-        "_opencl": [replace(first, device="opencl", case=idle("c"))],
-        "_cuda": [],
+        "opencl": [replace(first, device="opencl", case=idle("c"))],
+        "cuda": [],
     }
     for name, found in devices.items():
         monkeypatch.setattr(machine_peaks, name, lambda found=found: found)
@@ -123,11 +123,11 @@ def test_the_peaks_of_a_cuda_device_are_counted_and_checked_without_one(monkeypa
     """On tensors of the CPU: its product and its copies do the same there."""
     properties = SimpleNamespace(name="GPU", L2_cache_size=2**26)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert list(machine_peaks._cuda()) == []
+    assert list(machine_peaks.cuda()) == []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: properties)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (4 * 2**30, 8 * 2**30))
-    peak, cached, memory = machine_peaks._cuda()
+    peak, cached, memory = machine_peaks.cuda()
     assert (peak.device, peak.quantity, peak.amount) == ("cuda", "peak", 2 * 4096**3)
     assert (peak.columns["name"], peak.columns["how"]) == ("GPU", "product of 4096^3")
     assert (cached.quantity, cached.amount, cached.columns["footprint_bytes"]) == (
@@ -152,7 +152,7 @@ def test_the_peaks_of_a_cuda_device_are_counted_and_checked_without_one(monkeypa
     for name in ("randn", "randint"):
         on_the_cpu(name)
     monkeypatch.setattr(machine_peaks, "_SIDE", 96)
-    small, *_ = machine_peaks._cuda()
+    small, *_ = machine_peaks.cuda()
     a, b, out = made = small.case.setup()
     small.case.call(made, None)
     torch.testing.assert_close(out, a @ b)
@@ -201,7 +201,7 @@ def cpu_of(monkeypatch):
         described = here.model_copy(update={"cpu": here.cpu.model_copy(update={"caches": caches})})
         monkeypatch.setattr(this_machine, "describe", lambda **_: described)
         monkeypatch.setattr(available_memory, "measurement_bytes", lambda: allowed_bytes)
-        for other in ("_opencl", "_cuda"):
+        for other in ("opencl", "cuda"):
             monkeypatch.setattr(machine_peaks, other, lambda: [])
 
     return fake
@@ -254,7 +254,7 @@ def test_an_opencl_device_with_memory_of_its_own_is_held_to_that(monkeypatch):
     monkeypatch.setattr(opencl_runtime, "context", lambda device: None)
     monkeypatch.setattr(OpenclDevice, "stream", lambda device: SimpleNamespace(finish=None))
     monkeypatch.setattr(available_memory, "measurement_bytes", lambda: 0)
-    assert [bool(peak.not_run) for peak in machine_peaks._opencl()] == [False, False, True], (
+    assert [bool(peak.not_run) for peak in machine_peaks.opencl()] == [False, False, True], (
         "peak, cache, memory"
     )
 
@@ -263,7 +263,7 @@ def test_the_operations_of_an_opencl_device_are_those_of_its_kernel():
     """A round multiplies and adds eight vectors of 16 numbers."""
     if reason := opencl_runtime.unavailable_reason():
         pytest.skip(reason)
-    peak = next(machine_peaks._opencl())
+    peak = next(machine_peaks.opencl())
     asked = []
     peak.case.call((SimpleNamespace(launch=lambda *arguments: asked.append(arguments)), None, None), None)
     ((_, items, _, rounds),) = asked
@@ -277,7 +277,7 @@ def test_a_kernel_of_an_opencl_device_whose_last_number_is_wrong_is_seen(monkeyp
     assert stored in machine_peaks._KERNEL
     last = "if (get_global_id(0) == get_global_size(0) - 1) a[0].sf += 1;"
     monkeypatch.setattr(machine_peaks, "_KERNEL", machine_peaks._KERNEL.replace(stored, last + stored))
-    peak = next(machine_peaks._opencl()).case
+    peak = next(machine_peaks.opencl()).case
     with pytest.raises(AssertionError, match="1 / "):
         peak.check(peak.setup())
 
