@@ -117,7 +117,6 @@ def anneal(optimizers: Iterable[Any], algorithm: dict[str, Any], gradient_steps:
     Args:
         optimizers: `torch.optim.Optimizer`s, which keep their first step sizes.
         algorithm: the workload's `[algorithm]` table.
-        gradient_steps: gradient steps so far.
     """
     steps = algorithm.get("annealing_steps")
     if steps is None:
@@ -136,7 +135,6 @@ def hidden_layers(
     Args:
         workload: the tables of the workload's file.
         activations: the library's objects by name, such as "relu".
-        system: name of the library, for an error.
 
     Raises:
         UnsupportedError: the workload has another kind of network.
@@ -200,7 +198,6 @@ class Environments:
 
     Attributes:
         observations: (N, *observation_shape), each environment's current observation; a new array after each step.
-        action_space: action space of each environment.
     """
 
     def __init__(self, workload: dict[str, Any], seed: int, episode_returns: list[float]) -> None:

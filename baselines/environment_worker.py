@@ -24,11 +24,7 @@ CHECKED_STEPS = 200
 
 
 def check(environments, count):
-    """Check that steps give finite observations and rewards of all environments, and change the observations.
-
-    Raises:
-        AssertionError: an array has another length or is not finite, or the observations stay the same.
-    """
+    """Check that steps give finite observations and rewards of all environments, and change the observations."""
     rng = np.random.default_rng(0)
     seen = []
     for _ in range(CHECKED_STEPS):

@@ -19,11 +19,7 @@ from job_loop import answer_parts
 
 
 def check(learner):
-    """Check that gradient steps change a learner's parameters and keep them finite.
-
-    Raises:
-        AssertionError: the parameters stay the same, or are not finite.
-    """
+    """Check that gradient steps change a learner's parameters and keep them finite."""
     before = learner.checksum()
     learner.time_steps(2)
     after = learner.checksum()

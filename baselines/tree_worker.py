@@ -27,9 +27,6 @@ def check(tree, priorities):
     Args:
         tree: the tree, filled with `priorities`.
         priorities: (capacity,) priorities of its leaves.
-
-    Raises:
-        AssertionError: leaves are drawn more or less often than their priorities say, or a leaf is out of range.
     """
     rng = np.random.default_rng(0)
     capacity = len(priorities)
@@ -49,7 +46,6 @@ def time_calls(part, job):
     """Return the answer to a job: the seconds that the calls of a tree which it requests take together.
 
     Args:
-        part: the tree, and the number of its leaves.
         job: `{"operation": "sample" | "update" | "update_and_sample", "batch_size": B, "calls": n, "seed": s}`; another
             operation is a method of the tree that is called with B random leaves.
     """

@@ -66,11 +66,7 @@ def names(package: str) -> tuple[str, ...]:
 
 
 def statuses(package: str) -> list[BackendStatus]:
-    """Return the status of each backend of a primitive, in the order of `names`.
-
-    Args:
-        package: the primitive's package, such as "placerl.primitives.sum_tree".
-    """
+    """Return the status of each backend of a primitive, in the order of `names`."""
     return [
         BackendStatus(
             name,
@@ -85,10 +81,6 @@ def statuses(package: str) -> list[BackendStatus]:
 
 def path(package: str, name: str) -> str:
     """Return the dotted path of a backend's module.
-
-    Args:
-        package: the primitive's package, such as "placerl.primitives.sum_tree".
-        name: the backend's name, such as "native".
 
     Raises:
         ValueError: `package` has no such backend.
@@ -105,8 +97,6 @@ def check(package: str, name: str, device: str | int | None = None) -> None:
     A backend with several devices has a function `check_device` in its module, which raises ValueError for others.
 
     Args:
-        package: the primitive's package, such as "placerl.primitives.sum_tree".
-        name: the backend's name, such as "opencl".
         device: the device, as the backend's `create` takes it; None: its default.
 
     Raises:
@@ -128,9 +118,6 @@ def check_options(
     """Check that a backend has all options that it is given.
 
     Args:
-        create: the function or class whose parameters are the backend's options.
-        name: the backend's name.
-        options: names of the given options.
         positional: how many of the first parameters are no options.
 
     Raises:
@@ -148,10 +135,6 @@ def check_options(
 
 def load(package: str, name: str) -> ModuleType:
     """Import the module of a backend, and return it.
-
-    Args:
-        package: the primitive's package, such as "placerl.primitives.sum_tree".
-        name: the backend's name, such as "native".
 
     Raises:
         ValueError: `package` has no such backend.

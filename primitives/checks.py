@@ -16,10 +16,7 @@ def in_range(name: str, value: float, low: float, high: float = math.inf, *, ope
     """Check that `value` is a finite number in [low, high], or in (low, high] with `open_low`.
 
     Args:
-        name: the argument's name, for the error.
         value: the argument's value, of Python or NumPy; not a bool.
-        low, high: bounds of the allowed range.
-        open_low: whether `low` itself is not allowed.
 
     Raises:
         ValueError: the value is not allowed; the message begins with `name`.
@@ -33,51 +30,31 @@ def in_range(name: str, value: float, low: float, high: float = math.inf, *, ope
 
 
 def positive(name: str, value: float) -> None:
-    """Check that `value` is a finite number above 0.
-
-    Raises:
-        ValueError: the value is not allowed; the message begins with `name`, the argument's name.
-    """
+    """Check that `value` is a finite number above 0."""
     in_range(name, value, 0.0, open_low=True)
 
 
 def whole(name: str, value: int, low: int, high: float = math.inf) -> None:
-    """Check that `value` is an integer, of Python or NumPy, of at least `low` and at most `high`; not a bool.
-
-    Raises:
-        ValueError: the value is not allowed; the message begins with `name`, the argument's name.
-    """
+    """Check that `value` is an integer, of Python or NumPy, of at least `low` and at most `high`; not a bool."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not low <= value <= high:
         allowed = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
         raise ValueError(f"{name}: found {value!r}; allowed: an integer {allowed}")
 
 
 def mapping(name: str, value: Any) -> Mapping[str, Any]:
-    """Return `value` if it is a mapping.
-
-    Raises:
-        ValueError: it is none; the message begins with `name`, the argument's name.
-    """
+    """Return `value` if it is a mapping."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{name}: found {value!r}; allowed: a mapping of values by name")
     return value
 
 
 def one_of(name: str, value: str, allowed: Collection[str]) -> None:
-    """Check that `value` is a text, and one of `allowed`.
-
-    Raises:
-        ValueError: the value is not allowed; the message begins with `name`, the argument's name.
-    """
+    """Check that `value` is a text, and one of `allowed`."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name}: found {value!r}; allowed: {', '.join(sorted(allowed))}")
 
 
 def truth(name: str, value: bool) -> None:
-    """Check that `value` is True or False.
-
-    Raises:
-        ValueError: the value is neither; the message begins with `name`, the argument's name.
-    """
+    """Check that `value` is True or False."""
     if not isinstance(value, bool):
         raise ValueError(f"{name}: found {value!r}; allowed: true or false")

@@ -30,11 +30,7 @@ BETAS, EPSILON = (0.9, 0.999), 1e-8
 
 
 class Adam:
-    """The state of the optimiser Adam, stored as tensors so that a compiled step can read and write it.
-
-    Args:
-        modules: the modules whose parameters are optimised.
-    """
+    """The state of the optimiser Adam, stored as tensors so that a compiled step can read and write it."""
 
     def __init__(self, rate: float, *modules: torch.nn.Module) -> None:
         self.rate = rate
@@ -48,8 +44,6 @@ def take_step(adam: Adam, loss: torch.Tensor, norm: float | None = None) -> None
     """Take one step of Adam.
 
     Args:
-        adam: the optimiser's state and parameters.
-        loss: the loss, a scalar.
         norm: the gradients are scaled down so that their joint norm is at most this; None for no limit.
     """
     gradients = torch.autograd.grad(loss, adam.parameters)

@@ -24,7 +24,6 @@ class Training:
     Args:
         algorithm: "dqn", the only one.
         ours: whether the replay uses this project's sum tree; otherwise it is PFRL's own.
-        capacity: transitions that the replay holds.
     """
 
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:

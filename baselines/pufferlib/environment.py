@@ -14,9 +14,6 @@ class CartPoles:
 
     These are `draw(rng)`, which returns an action for each cart-pole, and `step(actions)`, which returns observations
     and rewards.
-
-    Args:
-        count: N, the number of cart-poles.
     """
 
     def __init__(self, count):
@@ -34,9 +31,6 @@ class CartPoles:
 
 def create(id, count):
     """Return `count` environments that step together.
-
-    Args:
-        id: Gymnasium's id of the environment, "CartPole-v1".
 
     Raises:
         ValueError: the id names another environment.

@@ -56,9 +56,6 @@ def prepare(tree: Path) -> None:
 
     The cart-pole gets the constants of CartPole-v1.
 
-    Args:
-        tree: folder of the source.
-
     Raises:
         ValueError: the source is not the expected one.
     """

@@ -63,7 +63,6 @@ class Training:
     Args:
         algorithm: the algorithm's name, "dqn" or "sac".
         ours: whether the replay uses this project's sum tree; otherwise it is RLlib's own.
-        capacity: transitions that the replay holds.
     """
 
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:

@@ -128,7 +128,6 @@ def compiled(source, module, name, settings, flags):
     """Compile a C++ source with an algorithm's settings, unless that has been done before, and import the result.
 
     Args:
-        source: path of the C++ file.
         module: name of the Python module; it must differ if settings or flags do.
         name: "td3", "sac" or "ppo".
         settings: values of the constants in RLtools' template for the algorithm.

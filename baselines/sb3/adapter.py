@@ -24,7 +24,6 @@ class Training:
     Args:
         algorithm: the algorithm's name, "dqn" or "ddpg".
         ours: whether the replay is this project's prioritised one; otherwise it is SB3's own, which is uniform.
-        capacity: transitions that the replay holds.
     """
 
     def __init__(self, algorithm: str, ours: bool, capacity: int) -> None:

@@ -62,7 +62,6 @@ class Every:
 
     Args:
         interval: n.
-        targets: TorchRL's updater.
     """
 
     def __init__(self, interval: int, targets: SoftUpdate) -> None:

@@ -98,11 +98,7 @@ def named_baselines(text: str, field: str = "--baselines", *, training: bool = F
 
 
 def exit_if_failed(failed: Sequence[str]) -> None:
-    """Name the cells (units of work) that failed, and exit with status 1; does nothing if none did.
-
-    Args:
-        failed: keys of the cells, which the next run of the same command measures again (`Cell.failed`).
-    """
+    """Name the cells (units of work) that failed, and exit with status 1; does nothing if none did."""
     if failed:
         typer.echo(f"Failed, {len(failed)}: {', '.join(failed)}; the next run tries them again.", err=True)
         raise typer.Exit(1)

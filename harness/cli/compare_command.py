@@ -69,11 +69,7 @@ def _rate(row: Row) -> str:
 
 
 def returns(rows: Sequence[ComparisonResult]) -> list[str]:
-    """Return a line of text for each comparison: both systems' episode returns, or why these were not compared.
-
-    Args:
-        rows: rows of `harness.compare.rounds.compare`.
-    """
+    """Return a line of text for each comparison: both systems' episode returns, or why these were not compared."""
     return [
         f"{row.baseline}: {row.returns}"
         for row in rows
@@ -82,11 +78,7 @@ def returns(rows: Sequence[ComparisonResult]) -> list[str]:
 
 
 def departures(rows: Sequence[ComparisonResult]) -> list[str]:
-    """Return a line for each baseline that does not train the workload exactly as stated: how it differs.
-
-    Args:
-        rows: rows of `harness.compare.rounds.compare`.
-    """
+    """Return a line for each baseline that does not train the workload exactly as stated: how it differs."""
     deviations = {row.baseline: row.deviations for row in rows if row.part == "theirs" and row.deviations}
     return [
         f"{baseline}: " + "; ".join(f"{what}: {how}" for what, how in notes.items())

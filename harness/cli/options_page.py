@@ -16,11 +16,7 @@ _HEADER = ("| option | meaning | default, range |", "|---|---|---|")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Return a page's text with the tables in their place; MkDocs calls it with each page.
-
-    Args:
-        markdown: the page as it is stored.
-    """
+    """Return a page's text with the tables in their place; MkDocs calls it with each page."""
     return markdown.replace(PLACE, "\n\n".join(sections())) if PLACE in markdown else markdown
 
 
@@ -50,12 +46,7 @@ def _section(command: Any, context: Any, depth: int) -> str:
 
 
 def options_table(command: Any, context: Any) -> str:
-    """Return the arguments and options of a command as a table in Markdown; empty if it has none.
-
-    Args:
-        command: the command, as Typer makes it of a function.
-        context: the command's context.
-    """
+    """Return the arguments and options of a command as a table in Markdown; empty if it has none."""
     records = [parameter.get_help_record(context) for parameter in command.params]
     rows = [_row(*record) for record in records if record]
     return "\n".join([*_HEADER, *rows]) if rows else ""

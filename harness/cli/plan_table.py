@@ -19,13 +19,7 @@ def kind_of(cell: Cell) -> str:
 
 
 def show_plan(console: Console, tier: Tier, cells: Sequence[Cell], finished: Collection[str]) -> None:
-    """Print what a run will measure and how long that takes, in groups of cells (`kind_of`).
-
-    Args:
-        tier: the tier, such as "quick", that the plan is for.
-        cells: the units of work of the plan.
-        finished: keys (names) of the cells that are already measured and stored.
-    """
+    """Print what a run will measure and how long that takes, in groups of cells (`kind_of`)."""
     table = Table(title=f"Plan of the {tier.name} tier")
     for column in ("what", "cells", "finished", "minutes to go"):
         table.add_column(column, justify="left" if column == "what" else "right")
@@ -44,12 +38,7 @@ def show_plan(console: Console, tier: Tier, cells: Sequence[Cell], finished: Col
 
 
 def show_tests(console: Console, cells: Sequence[Cell], finished: Collection[str]) -> None:
-    """Print how long each sequential test of a plan lasts, with one process; nothing if there is none.
-
-    Args:
-        cells: the units of work of the plan.
-        finished: keys (names) of the cells that are not due.
-    """
+    """Print how long each sequential test of a plan lasts, with one process; nothing if there is none."""
     from placerl.harness.plan import night
 
     for name, next_s, most_s in night.looks([c for c in cells if c.look and c.key not in finished]):
@@ -58,12 +47,7 @@ def show_tests(console: Console, cells: Sequence[Cell], finished: Collection[str
 
 
 def to_go_s(cells: Sequence[Cell], finished: Collection[str]) -> float:
-    """Return the expected seconds of all cells (units of work) of a plan that are not finished yet.
-
-    Args:
-        cells: the cells of the plan.
-        finished: keys (names) of the finished cells.
-    """
+    """Return the expected seconds of all cells (units of work) of a plan that are not finished yet."""
     return sum(cell.estimate_s for cell in cells if cell.key not in finished)
 
 

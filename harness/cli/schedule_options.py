@@ -13,11 +13,7 @@ from placerl.harness.loop.schedule import Offered, Schedule
 
 
 def with_schedule(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that takes an option for each field of `Schedule`, instead of its parameter `schedule`.
-
-    Args:
-        command: the command; it is called with the schedule that the options make.
-    """
+    """Return a command that takes an option for each field of `Schedule`, instead of its parameter `schedule`."""
     own = inspect.signature(command, eval_str=True)
     named = list(_options())
 

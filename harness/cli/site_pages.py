@@ -18,11 +18,7 @@ _HEADER = ("| field | value | default | meaning |", "|---|---|---|---|")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Return a page's text with tables and files in their places; MkDocs calls it with each page.
-
-    Args:
-        markdown: the page as it is stored.
-    """
+    """Return a page's text with tables and files in their places; MkDocs calls it with each page."""
     for name, model in _FILES.items():
         place = f"<!-- the fields of a {name}'s file -->"
         if place in markdown:

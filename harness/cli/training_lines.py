@@ -18,7 +18,6 @@ def lines(rows: Sequence[Row], threshold: float | None) -> Iterator[str]:
     """Yield the lines about a training, the answer first.
 
     Args:
-        rows: its rows, of suite `run`.
         threshold: the return at which its task counts as solved; None if it has none.
     """
     yield from _rates(rows)

@@ -26,9 +26,6 @@ def show_cell(rows: Sequence[Row]) -> None:
 
     A mapping assigns the parts of a training to devices. Its line has the throughput that it achieved, the error of
     each strategy that predicts the loop, and the errors of the prediction's terms.
-
-    Args:
-        rows: the rows that `harness.validate` measured for them.
     """
     achieved = [row for row in rows if isinstance(row, AchievedRate)]
     if not achieved:
@@ -79,9 +76,6 @@ def show_answer(rows: Sequence[Row]) -> None:
     A strategy predicts the throughput of mappings, which assign the parts of a training to devices, and chooses the
     best. Its line has the errors of its predictions, and the regret of its choices: the fraction of the best mapping's
     throughput that is lost by the chosen one.
-
-    Args:
-        rows: all rows that `harness.validate` measured.
     """
     rated = [row for row in rows if isinstance(row, PredictedRate)]
     lost = [row for row in rows if isinstance(row, Regret)]
@@ -147,11 +141,7 @@ def _show_strategies(predicted: Sequence[PredictedRate], regrets: Sequence[Regre
 
 
 def show_strategies(rows: Sequence[Row]) -> None:
-    """Print every number by which a strategy's predictions and choices are judged, and the reasons for errors.
-
-    Args:
-        rows: all rows that `harness.validate` measured.
-    """
+    """Print every number by which a strategy's predictions and choices are judged, and the reasons for errors."""
     for provenance in ("measured", "simulated"):
         predicted = (row for row in rows if isinstance(row, PredictedRate))
         beside = [row for row in predicted if row.achieved_provenance == provenance]

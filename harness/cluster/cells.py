@@ -37,7 +37,6 @@ class Elsewhere(NamedTuple):
 
     Attributes:
         node: Ray's name of the machine.
-        machine: the machine's description.
     """
 
     node: str
@@ -45,24 +44,14 @@ class Elsewhere(NamedTuple):
 
 
 class OtherCode(NamedTuple):
-    """The answer of a task that measured nothing, because its machine has another revision of the code.
-
-    Attributes:
-        node: Ray's name of the machine.
-        revision: the revision there.
-    """
+    """The answer of a task that measured nothing, because its machine has another revision of the code."""
 
     node: str
     revision: str
 
 
 class Measured(NamedTuple):
-    """The answer of a task that measured its cell, a piece of the plan.
-
-    Attributes:
-        node: Ray's name of the machine.
-        rows: the measurements.
-    """
+    """The answer of a task that measured its cell, a piece of the plan."""
 
     node: str
     rows: Sequence[Row]
@@ -148,12 +137,8 @@ def execute(
     """Measure on the cluster all cells that are not stored yet, and store the rows of each as it ends.
 
     Args:
-        store: the store; machines with the same fingerprint share a run (a set of results) in it.
-        tier: the tier (size of the plan) that the cells belong to.
         cells: in an order in which each follows the cells that it needs; cells of one `Cell.chain` run on one
             machine.
-        report: called with the seconds of work done, the seconds of all work, and a text such as the key of the cell
-            just measured.
         fresh: whether to begin new runs, in which every cell is measured again.
 
     Returns:
@@ -169,10 +154,7 @@ class ClusterPlan:
     """Measures the cells (pieces) of a plan on the connected cluster.
 
     Args:
-        store: the store; machines with the same fingerprint share a run (a set of results) in it.
-        tier: the tier (size of the plan) that the cells belong to.
         cells: in an order in which each follows the cells whose rows it needs.
-        fresh: whether to begin new runs, in which every cell is measured again.
     """
 
     def __init__(self, store: Store, tier: Tier, cells: Sequence[Cell], *, fresh: bool = False) -> None:

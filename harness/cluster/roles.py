@@ -59,11 +59,7 @@ class CallStats:
 
     @contextmanager
     def timed(self, term: str) -> Iterator[None]:
-        """Add the seconds that the `with` block takes to `seconds[term]`.
-
-        Args:
-            term: name of the part of the call, such as "insert".
-        """
+        """Add the seconds that the `with` block takes to `seconds[term]`."""
         begin_s = perf_counter()
         yield
         self.seconds[term] = self.seconds.get(term, 0.0) + perf_counter() - begin_s
@@ -89,7 +85,6 @@ class EnvironmentActor(_Role):
     """Steps some of a training's environments.
 
     Args:
-        plan: describes this actor's environments and how to create them.
         share: number of environments of all actors, divided by the number of this actor's environments.
     """
 
@@ -132,15 +127,7 @@ class EnvironmentActor(_Role):
 
 @ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=UNTIL_GONE)
 class ReplayShard(_Role):
-    """Holds one shard of the replay, a `Shard`, in a process of its own.
-
-    Args:
-        workload: workload whose replay capacity is the shard's own.
-        mapping: names the backend that keeps the priorities.
-        seed: seed of this shard's sampling.
-        shared_seed: seed of the random numbers that all shards draw alike.
-        number: number of the shard, from 0.
-    """
+    """Holds one shard of the replay, a `Shard`, in a process of its own."""
 
     def __init__(
         self,
@@ -170,11 +157,6 @@ class ReplayShard(_Role):
     ) -> tuple[Drawn | SampleHandle | CallStats, ...]:
         """Draw the items that this shard contributes to each learner's batches.
 
-        Args:
-            call: number of the sampling, the same for all shards.
-            learners, batches, batch_size: number of learners, batches per learner, items per batch.
-            summaries: summaries of all shards, in the order of their numbers.
-
         Returns:
             The items for each learner, then the handle for `update`, then the call's statistics.
         """
@@ -184,13 +166,7 @@ class ReplayShard(_Role):
         return *drawn, handle, stats
 
     def update(self, handle: SampleHandle, *td_errors: Sequence[npt.NDArray]) -> CallStats:
-        """Update the priorities of items that this shard sampled, and return the call's statistics.
-
-        Args:
-            handle: the handle that `sample` returned; it records which items were sampled.
-            td_errors: for each learner, the (B,) TD errors of each of its batches; empty for a batch that was
-                not used.
-        """
+        """Update the priorities of items that this shard sampled, and return the call's statistics."""
         stats = self._stats()
         with stats.timed("update"):
             self._shard.update(handle, *td_errors)
@@ -199,14 +175,7 @@ class ReplayShard(_Role):
 
 @ray.remote(num_cpus=0, max_restarts=RESTARTS, max_task_retries=UNTIL_GONE)
 class LearnerActor(_Role):
-    """Takes gradient steps. If there are several learners, each begins every call with the mean of their states.
-
-    Args:
-        mapping: names the learner's backend and device.
-        seed: seed of the first state.
-        threads: number of threads that the learner computes with.
-        number: number of this learner, from 0.
-    """
+    """Takes gradient steps. If there are several learners, each begins every call with the mean of their states."""
 
     def __init__(
         self,

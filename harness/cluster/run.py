@@ -29,7 +29,6 @@ class Asked:
 
     Attributes:
         address: "local", "auto" or HOST:PORT.
-        size: number of actors, replay shards and learners.
         place: resources that the machines of actors, shards or learners must offer, such as "learners=cuda"; empty for
             the mapping's own.
 
@@ -50,9 +49,6 @@ class Asked:
         Its rows hold the throughput and learning results of a training on one machine (`measured_run.train`), but with
         suite `cluster`. `cluster` gives the number of actors, shards and learners, the number of machines
         that ran them, and which of them Ray had to restart.
-
-        Args:
-            mapping: the backends of its parts; see `ClusterTraining`.
 
         Raises:
             UserError: workload, mapping and sizes are not compatible, or nothing listens at the address.

@@ -155,10 +155,6 @@ class _Model:
 
         A rate is measured from one counted end to another and not over the whole window: with a dozen calls in a
         window that begins during a call, the count would be up to a twelfth too high.
-
-        Args:
-            a_cycle: name under which a node's cycle is counted.
-            at_once: number of items per end, by what is counted.
         """
         cycles = max(FEWEST_CYCLES, CYCLES_A_NODE * nodes)
         self._more(a_cycle, cycles // 3, FEWEST_CALLS // 3)
@@ -191,10 +187,6 @@ class _Model:
 def simulate_cells(service: Service, machines: int, *, seed: int = 0) -> Simulated:
     """Simulate machines that measure cells (units of work of a run), and the one process that stores the results.
 
-    Args:
-        machines: number of machines, at least 1.
-        seed: seed of the random spread of the service times.
-
     Returns:
         `cells` measured per second, and the fraction of the time in which the `writer`, that process, is busy.
     """
@@ -219,10 +211,8 @@ def simulate_training(
     """Simulate actors, shards of a replay and one learner, each working as fast as it can.
 
     Args:
-        actors, shards: their numbers, at least 1 each.
         tree: how actors get new weights. True: the learner sends them to two actors, and actors pass them on, in a
             binary tree. False: every actor fetches them over the learner's link.
-        seed: seed of the random spread of the service times.
 
     Returns:
         `environment_steps` and `gradient_steps` per second, and the fractions of the time in which the `shards` (their
@@ -290,9 +280,6 @@ def saturation(service: Service, shards: int) -> dict[str, float]:
     A node needs Z seconds for itself and S seconds of the shared part in each cycle, so that (Z + S) / S nodes keep
     the part busy: the asymptote of a closed queueing network (Denning and Buzen 1978, "The operational analysis of
     queueing network models"). This is a formula of the service times, not a simulation.
-
-    Args:
-        shards: number of shards of the replay.
 
     Returns:
         Number of nodes by the name of the part: machines for `writer`; actors for `shards` and `link`. Of the

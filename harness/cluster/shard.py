@@ -31,7 +31,6 @@ class ShardSummary(NamedTuple):
     Attributes:
         process: ID of the shard's process; it changes when the shard is restarted and has lost its items.
         total: sum of its priorities.
-        items: number of its items.
         largest: its largest priority, which a new item gets.
     """
 
@@ -150,7 +149,6 @@ class Shard:
 
         Args:
             call: number of the sampling; all shards must use the same, since their shared random numbers depend on it.
-            learners, batches, batch_size: number of learners, batches per learner, items per batch.
             summaries: summaries of all shards, in the order of their numbers.
 
         Returns:
@@ -207,7 +205,6 @@ def whole_batches(
     """Assemble a learner's batches from the items that all shards have drawn for it.
 
     Args:
-        drawn: the items of each shard, in the order of the shards' numbers.
         betas: exponent of the importance weights of each batch.
 
     Returns:

@@ -58,11 +58,7 @@ SIMULATED = ("fpga",)  # backends whose time is not this machine's
 
 @dataclass(frozen=True)
 class Size:
-    """The numbers of actors, replay shards and learners of a training on a cluster, 1 to `MOST_ROLES` each.
-
-    Raises:
-        UserError: a number is out of range.
-    """
+    """The numbers of actors, replay shards and learners of a training on a cluster, 1 to `MOST_ROLES` each."""
 
     actors: int = 2
     shards: int = 1
@@ -98,7 +94,6 @@ class ClusterTraining:
         provenance: always "measured": the reported seconds are those of a clock.
 
     Raises:
-        UserError: workload, mapping and sizes are not compatible.
         UnitError: a role cannot be created.
     """
 
@@ -393,10 +388,6 @@ def shard_of(actor: int, round_number: int, shards: int) -> int:
     """Return the number of the replay shard that stores the transitions that an actor collects in a round.
 
     The shards take turns: in as many rounds as there are shards, each gets this actor's transitions once.
-
-    Args:
-        actor: number of the actor, from 0.
-        round_number: number of the round, the unit in which the training advances.
     """
     return (actor + round_number) % shards
 

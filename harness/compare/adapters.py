@@ -147,10 +147,8 @@ def measure(
     """Measure the gradient steps per second of a library's algorithm with both replays, and their ratio.
 
     Args:
-        pair: the library and the algorithm.
         rounds: most rounds; at least 15 are run whatever the budget, the fewest for a verdict.
         budget_s: no further round begins after this many seconds, not counting the start of the workers.
-        package: folder from `importable_primitives`.
 
     Returns:
         Rows of suite "bench-adapters": the throughput with each replay, `throughput_ratio` (the throughput with this

@@ -83,9 +83,7 @@ class ComparedSide:
 
         Args:
             name: "placerl" or the baseline's name.
-            start: function that starts its worker.
             start_s: seconds from the start to the end of its warm-up.
-            results: its answers to the jobs of the timed rounds.
         """
         steps = sum(result.environment_steps for result in results)
         return ComparedSide(
@@ -187,9 +185,7 @@ def compare(
     """Train both systems from the start, and compare what they learnt.
 
     Args:
-        ours, theirs: this project and the other system.
         job: a job of the timed rounds; its seed is the first seed, and its `gradient_steps` are ignored.
-        extent: the longest training allowed.
         report: called with the number of trainings done.
     """
     for side in (ours, theirs):
@@ -259,8 +255,6 @@ def planned(ours: ComparedSide, theirs: ComparedSide, extent: StepExtent, lanes:
     extent if these are fewer.
 
     Args:
-        ours, theirs: both systems, with their speeds.
-        extent: most seeds, most environment steps, and the time.
         lanes: trainings that run at the same time.
 
     Returns:
@@ -309,10 +303,6 @@ def judged(our_name: str, ours: Sequence[Trained], their_name: str, theirs: Sequ
 
     They cannot be compared if too few episodes ended in the last fifth of training, if one training took over 10%
     more environment steps than another, or if neither system learnt anything.
-
-    Args:
-        our_name, their_name: the systems' names, for the reason.
-        ours, theirs: the trainings of this project and of the other system, one per seed.
     """
     sides = ((our_name, ours), (their_name, theirs))
     reached = [one.environment_steps for _, side in sides for one in side]

@@ -105,7 +105,6 @@ def main(lifeline: int, cpus: str, command: list[str]) -> int:
     Args:
         lifeline: file descriptor of a pipe's end for reading, whose other end the harness keeps open.
         cpus: processors that the command may use, such as "0,1", or "all".
-        command: the command and its arguments.
 
     Returns:
         The command's exit status, 128 + N if signal N ended it; 127 if it cannot be started. 143 if the guard ended

@@ -53,9 +53,7 @@ class LearnedTask:
     """A workload to learn, and the length of each training.
 
     Attributes:
-        workload: name of the workload.
         gradient_steps: gradient steps of each training run.
-        batch_size: transitions in a batch; None for the workload's own number.
     """
 
     workload: str
@@ -100,7 +98,6 @@ def trained_workload(name: str, system: str) -> Workload:
     That is the workload as its file states it for "placerl, own settings", and that of `like_for_like` for others.
 
     Args:
-        name: name of the shipped workload.
         system: "placerl", "placerl, own settings" or a baseline's name.
     """
     return workloads.load(name) if system.split(" (")[0] == OWN_SETTINGS else like_for_like(name)
@@ -111,7 +108,6 @@ def under(side: str, mapping: Mapping) -> str:
 
     Args:
         side: the name without a mapping, "placerl" (`OURS`) or "placerl, own settings" (`OWN_SETTINGS`).
-        mapping: the mapping, which is added in parentheses unless it is `DEFAULT_MAPPING`.
     """
     return side if str(mapping) == DEFAULT_MAPPING else f"{side} ({mapping})"
 
@@ -207,8 +203,6 @@ def train(
     """Run one training in its own process.
 
     Args:
-        system: name of the system, for the row.
-        start: function that starts its worker.
         report: called with the gradient steps taken.
         device: device that the system's networks compute on, "cpu" or a CUDA device, for the row.
 
@@ -279,7 +273,6 @@ def summary(name: str, system: str, rows: Sequence[LearningResult]) -> LearningR
     It has a 95% bootstrap interval if there are at least `statistics.FEWEST_SAMPLES` seeds.
 
     Args:
-        system: "placerl" or a baseline's name.
         rows: of quantity `final_return`, one per seed; failed ones are counted.
     """
     scores = [row.value for row in rows if row.value is not None]
@@ -296,7 +289,6 @@ def best(name: str, system: str, rows: Sequence[LearningResult]) -> LearningResu
     its end. As a maximum, the value is biased upwards by chance; its interval does not include this bias.
 
     Args:
-        system: "placerl" or a baseline's name.
         rows: of quantity `final_return`, one per seed, with the learning curves.
     """
     curves = [row for row in rows if row.value is not None]
@@ -351,7 +343,6 @@ def table(rows: Sequence[LearningResult], highest: Sequence[LearningResult] = ()
     """Return a table of the returns, with one line per workload and system.
 
     Args:
-        rows: the scores at the end of training, from `summary`.
         highest: the scores of the best stretch of training, from `best`, shown in the same lines.
     """
     lines = Table(

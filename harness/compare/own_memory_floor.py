@@ -46,17 +46,7 @@ class FlooredTree:
         return float(self._floor.load_paths(indices, dependent=True))
 
     def load_independent(self, indices: NDArray[np.int64]) -> float:
-        """Make the memory accesses of descents to leaves, but so that no access has to wait for another.
-
-        Args:
-            indices: (B,) contiguous int64 in [0, capacity).
-
-        Returns:
-            A meaningless number, which keeps the compiler from removing the loads.
-
-        Raises:
-            ValueError: `indices` has another shape, dtype or range.
-        """
+        """Make the memory accesses of descents to leaves, but so that no access has to wait for another."""
         return float(self._floor.load_paths(indices, dependent=False))
 
 

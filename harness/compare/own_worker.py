@@ -69,7 +69,6 @@ def answers(mapping: str, **flags: bool) -> Iterator[dict[str, Any]]:
     A training goes on from job to job if only the number of gradient steps differs; otherwise a new one starts.
 
     Args:
-        mapping: the targets of learner, replay management and storage, such as "native-native-cpu".
         flags: how this project trains, such as `envpool=True`; the names are `FLAGS`.
     """
     training: Started | None = None

@@ -61,8 +61,6 @@ def label(
     """Return the name that a baseline has in the rows of a comparison.
 
     Args:
-        baseline: the baseline's own name.
-        part: the part of the training that is compared; added to the name if it is not the whole training.
         ours: the features that only this project uses, such as EnvPool, which are added too. A replay alone uses none.
         cores: number of cores that both systems are confined to, also added; 0 if they are not confined.
         mapping: this project's mapping if someone named it, also added: verdicts and headlines are of the mapping that

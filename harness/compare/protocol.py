@@ -157,7 +157,6 @@ class GuardedProcess:
     It does so when `end` is called, and also if this process dies.
 
     Args:
-        command: the command and its arguments.
         cpus: processors that it may use; all by default.
         popen: further arguments of `subprocess.Popen`.
     """
@@ -243,10 +242,6 @@ class Worker:
     def ask(self, job: WorkerJob, limit_s: float) -> WorkerResult:
         """Send a job and wait for its result.
 
-        Args:
-            job: what to train, and for how many gradient steps.
-            limit_s: seconds until the answer must be complete.
-
         Raises:
             WorkerFailure: there is no valid result; the worker has been ended.
         """
@@ -267,10 +262,6 @@ class Worker:
 
     def ask_json(self, request: Mapping[str, Any], limit_s: float) -> dict[str, Any]:
         """Send a request that has another answer than a `WorkerResult`, and return the answer, a JSON object.
-
-        Args:
-            request: sent as one line of JSON.
-            limit_s: seconds until the answer must be complete.
 
         Raises:
             WorkerFailure: there is no valid answer, or it is `{"error": ...}`; the worker has been ended.

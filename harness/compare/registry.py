@@ -50,7 +50,6 @@ def trains(baseline: str, algorithm: str) -> bool:
 
     Args:
         baseline: a folder under `baselines/`.
-        algorithm: name of the algorithm, such as "dqn".
     """
     return algorithm in TRAINED.get(baseline, (algorithm,))
 
@@ -59,9 +58,6 @@ def replay_alone(name: str) -> bool:
     """Return whether a baseline, another library, provides only a replay here and trains nothing.
 
     The folder of such a baseline has `replay.py` and no `worker.py`.
-
-    Args:
-        name: a folder under `baselines/`.
     """
     folder = BASELINES / name
     return (folder / "replay.py").is_file() and not (folder / "worker.py").is_file()
@@ -85,11 +81,7 @@ def _stamp(folder: Path) -> str:
 
 
 def is_built(name: str) -> bool:
-    """Return whether a baseline's virtual environment exists and is that of its present requirements.
-
-    Args:
-        name: a folder under `baselines/`.
-    """
+    """Return whether a baseline's virtual environment exists and is that of its present requirements."""
     stamp = _environment(name) / "stamp"
     return stamp.is_file() and stamp.read_text() == _stamp(BASELINES / name)
 
@@ -102,7 +94,6 @@ def build_baseline(name: str, limit_s: float = BUILD_LIMIT_S) -> Path:
 
     Args:
         name: a folder under `baselines/`.
-        limit_s: seconds that installing may take.
 
     Returns:
         Path of its interpreter.
@@ -191,11 +182,7 @@ def baseline_worker(name: str, cpus: Sequence[int] | None = None) -> Worker:
     """Start a baseline's worker; its virtual environment is built first if it does not exist.
 
     Args:
-        name: a folder under `baselines/`.
         cpus: processors that it may use; all by default.
-
-    Raises:
-        WorkerFailure: the environment cannot be created.
     """
     python = build_baseline(name)
     script = [str(BASELINES / name / "worker.py")]
@@ -213,8 +200,6 @@ def own_worker(
     """Start a worker that trains with this project's runtime; it answers the same jobs as a baseline's.
 
     Args:
-        mapping: the targets of learner, replay management and storage, such as "native-native-cpu".
-        cpus: processors that it may use; all by default.
         flags: how this project trains, such as `envpool=True`; the names are `own_worker.FLAGS`.
     """
     command = [sys.executable, "-P", "-m", "placerl.harness.compare.own_worker", mapping]

@@ -49,9 +49,6 @@ def networks_on(mapping: Mapping) -> str:
     """Return the device on which a baseline's networks compute next to a mapping: "cpu", or the learner's CUDA device.
 
     A learner on a CUDA device is compared with a library on that device, and never with one that was kept on the CPU.
-
-    Args:
-        mapping: where this project runs its learner, replay management and storage.
     """
     device = mapping.learner.device
     return device if device.partition(":")[0] == CUDA else CPU
@@ -63,7 +60,6 @@ class ComparisonSettings:
 
     Attributes:
         batch_size: transitions per gradient step; by default the workload's.
-        seed: seed of every system.
         threads: threads that each system may compute with.
         cpus: processors that each system's processes are confined to; by default they are not.
         rounds: most rounds; fewer if the budget ends first.
@@ -96,9 +92,6 @@ DEFAULTS = ComparisonSettings()
 def compared_part(baselines: Sequence[str], environment: bool) -> ComparedPart:
     """Return the part of the training in which this project is compared with baselines.
 
-    Args:
-        baselines: names of folders under `baselines/`.
-
     Raises:
         ValueError: training baselines and replay-only baselines are given together.
     """
@@ -124,12 +117,9 @@ def compare(
     """Time this project and baselines on one workload, and compare what they learn from it.
 
     Args:
-        mapping: where this project runs its learner, replay management and storage.
-        baselines: names of folders under `baselines/`.
         budget_s: no new round begins after this many seconds, once there are enough pairs for a verdict; building
             a baseline's environment is not counted.
         progress: called with the seconds spent.
-        settings: settings of every system and of the rounds.
 
     Returns:
         Rows of suite `compare`, with its baseline and the device of its networks in `device`
@@ -143,9 +133,6 @@ def compare(
         cannot do the workload, or can no longer be installed, has one row of status `not_run`, with the reason.
         If only replays are compared, also the transitions inserted, batches sampled and batches updated per
         second, each in the time of its own calls.
-
-    Raises:
-        ValueError: training baselines and replay-only baselines are given together.
     """
     size = workload.training.batch_size if settings.batch_size is None else settings.batch_size
     part = compared_part(baselines, settings.environment)

@@ -110,11 +110,7 @@ class UserError(Exception):
         super().__init__(self.source, self.field, self.found, self.allowed)
 
     def in_python(self, function: str) -> "UserError":
-        """Return the error as a function raises it: the command line's options are its arguments.
-
-        Args:
-            function: the name of the function.
-        """
+        """Return the error as a function raises it: the command line's options are its arguments."""
         source, *rest = self._parts
         of_option = source == (COMMAND_LINE,) or isinstance(source[0], OptionName)
         texts = (_joined(parts, python=True) for parts in rest)

@@ -12,22 +12,14 @@ Report = Callable[[float, float, str], None]
 
 
 def silent(done: float, total: float, what: str) -> None:
-    """Do nothing; passed as the progress callback where no progress is to be shown.
-
-    Args:
-        done, total: the work done and the whole work, in the same unit.
-        what: name of the work that is being done.
-    """
+    """Do nothing; passed as the progress callback where no progress is to be shown."""
 
 
 def part(report: Report, before: float, size: float, total: float, name: str) -> Report:
     """Return a function that reports the progress of one part of a larger job as progress of the whole job.
 
     Args:
-        report: reports the progress of the whole job; called with the work done, the whole work, and a text.
         before: units of work that precede this part.
-        size: units of work of this part.
-        total: units of work of the whole job.
         name: name of this part, shown before what is being done.
     """
 

@@ -15,9 +15,6 @@ class Provenance(StrEnum):
 def weakest(*provenances: Provenance | str) -> Provenance:
     """Return the provenance of a number that is computed from several numbers.
 
-    Args:
-        provenances: one or more, as members or as their text.
-
     Returns:
         The weakest of them: measured > simulated > modelled > published.
 

@@ -112,9 +112,6 @@ def declared(name: str) -> Quantity | None:
     """Return the declaration of a quantity; None if it is not declared.
 
     For `predicted_NAME`, the quantity NAME is returned unless `predicted_NAME` is declared itself.
-
-    Args:
-        name: the quantity's name, such as "time_per_call".
     """
     return QUANTITIES.get(name) or QUANTITIES.get(name.removeprefix(_PREDICTED))
 
@@ -123,10 +120,6 @@ def better(name: str, unit: str) -> Better | None:
     """Return whether more or less of a quantity is better.
 
     The quantity's declaration decides, or else the unit, such as "s" (less) or "1/s" (more).
-
-    Args:
-        name: the quantity's name, such as "time_per_call".
-        unit: the unit of its values.
 
     Returns:
         "more", "less" or "neither"; None if neither declaration nor unit decides.

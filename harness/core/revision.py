@@ -104,9 +104,6 @@ def _is_result(root: Path, name: str, code: Set[Path]) -> bool:
 def revision(root: Path = _ROOT) -> str:
     """Return the revision of the running code.
 
-    Args:
-        root: the top of the working copy.
-
     Returns:
         `<commit>` (40 hexadecimal digits), `<commit>+<hash of uncommitted changes>` (12 more digits), or
         `placerl-<version>` if the code has no git working copy of its own.

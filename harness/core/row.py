@@ -62,9 +62,7 @@ class Row:
     Attributes:
         suite: the purpose of the measurement (`harness.core.suites`): "profile", "prediction", "run", "compare",
             "claim", ...
-        workload: the workload's name; empty if there is none.
         primitive: what was measured: "sum_tree.sample", "learner.step", "training", ...
-        batch_size: transitions in a batch, 1 or more; None if there is none.
         quantity: a name that `harness.core.quantities` declares, such as "time_per_call"; a store from an earlier
             version or another program may hold other names.
         unit: "s", "1/s", "1", ...; by default the unit of the quantity.
@@ -208,11 +206,7 @@ class Row:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Raised at Ctrl-C during a measurement, so that the rows measured before it are not lost.
-
-    Args:
-        rows: the rows measured before the interruption.
-    """
+    """Raised at Ctrl-C during a measurement, so that the rows measured before it are not lost."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         super().__init__()

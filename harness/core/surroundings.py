@@ -90,11 +90,7 @@ def flush() -> None:
 
 
 def leave(end: BaseException) -> None:
-    """End the process if its surroundings are the reason for `end`; return if they are not.
-
-    Args:
-        end: the exception that ends the command.
-    """
+    """End the process if its surroundings are the reason for `end`; return if they are not."""
     flush()
     failed = None if _State.output is None else _State.output.error
     if failed is not None and (

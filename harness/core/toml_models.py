@@ -78,10 +78,6 @@ def read_toml(path: Path) -> dict[str, Any]:
 def parse_toml(content: bytes, source: object) -> dict[str, Any]:
     """Return the tables of TOML text as nested dicts, lists and scalars.
 
-    Args:
-        content: the text, in UTF-8.
-        source: the file or option to name in an error.
-
     Raises:
         UserError: the text is not valid TOML; the message names the source, line and column.
     """
@@ -100,11 +96,6 @@ def parse_toml(content: bytes, source: object) -> dict[str, Any]:
 def check(model: type[_T], tables: Any, source: object) -> _T:
     """Check tables against a model, and return them as an instance of it.
 
-    Args:
-        model: class that describes the file's contents.
-        tables: nested dicts, lists and scalars, as TOML or JSON give them.
-        source: the file or option to name in an error.
-
     Raises:
         UserError: a field is wrong, missing or unknown; the message gives the path of the first one.
     """
@@ -118,13 +109,7 @@ def check(model: type[_T], tables: Any, source: object) -> _T:
 
 
 def first_error(model: type[Any], error: ValidationError, source: object) -> UserError:
-    """Return the first fault that pydantic found as an error of one line.
-
-    Args:
-        model: the class that describes the values, a model or a dataclass of pydantic.
-        error: what pydantic found.
-        source: the file, option or class to name in the error.
-    """
+    """Return the first fault that pydantic found as an error of one line."""
     errors = error.errors(include_url=False)
     # A misspelt field is reported before the field that is missing because of it.
     misspelt = (one for one in errors if one["type"] in _UNKNOWN and _meant(model, one))

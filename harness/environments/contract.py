@@ -40,9 +40,6 @@ def source(environment: Any) -> str:
 def reset(environment: gymnasium.Env[Any, Any], seed: int | None = None) -> tuple[Any, dict[str, Any]]:
     """Reset an environment, and return its observation, unchecked, and its info.
 
-    Args:
-        seed: seed of the reset; None sets no new one.
-
     Raises:
         UserError: `reset` takes no seed, or returns something else than an observation and a dict.
     """
@@ -88,9 +85,6 @@ class Contract:
 
     def step(self, action: Any) -> tuple[npt.NDArray, float, bool, bool]:
         """Take a step.
-
-        Args:
-            action: an action in the environment's action space.
 
         Returns:
             The observation (not copied), the reward, and whether the episode was terminated or truncated.
@@ -154,8 +148,6 @@ def checked_array(
     """Return an observation as an array of numbers, or refuse it.
 
     Args:
-        named: names the environment in an error (`source`).
-        field: names the observation in an error.
         shape, dtype: shape and data type of the observation space.
 
     Returns:
@@ -190,8 +182,6 @@ def check_pool(
     """Check what a pool of environments, which are stepped in one call, returned for a step.
 
     Args:
-        named: names the environment in an error.
-        space: observation space of one environment.
         number: N, number of environments.
         stepped: observations (N, ...), and, unless the pool was reset, rewards, terminated and truncated, (N,) each.
 

@@ -23,9 +23,6 @@ Stepped = tuple[npt.NDArray, npt.NDArray, npt.NDArray[np.bool_], npt.NDArray[np.
 def check(environment: Environment, source: object) -> None:
     """Check that EnvPool is installed and has an environment.
 
-    Args:
-        source: the file or option to name in an error.
-
     Raises:
         UserError: EnvPool is not installed, or has no environment with this id and these arguments.
     """
@@ -43,11 +40,7 @@ def check(environment: Environment, source: object) -> None:
 
 
 class EnvironmentPool:
-    """Environments of one kind that EnvPool steps together.
-
-    Attributes:
-        action_space: action space of each environment.
-    """
+    """Environments of one kind that EnvPool steps together."""
 
     def __init__(self, environment: Environment, seeds: Sequence[int]) -> None:
         import envpool

@@ -25,17 +25,10 @@ class Pool(Protocol):
     action_space: gymnasium.Space[Any]
 
     def reset(self, which: npt.NDArray[np.int64] | None = None) -> npt.NDArray:
-        """Begin new episodes, and return their first observations, (n, ...).
-
-        Args:
-            which: (n,) indices of the environments to reset; None for all.
-        """
+        """Begin new episodes, and return their first observations, (n, ...)."""
 
     def step(self, actions: npt.NDArray) -> Stepped:
         """Step all environments.
-
-        Args:
-            actions: (N,) or (N, A), one action for each environment.
 
         Returns:
             Observations, rewards, terminated, truncated. If an episode is over, the observation is its last one.
@@ -57,9 +50,6 @@ def refusal(environment: Environment) -> tuple[str, str] | None:
 def check(environment: Environment, source: object) -> None:
     """Check that an environment is among the native ones.
 
-    Args:
-        source: the file or option to name in an error.
-
     Raises:
         UserError: there is no native environment with this id and these arguments, or it cannot run here.
     """
@@ -68,11 +58,7 @@ def check(environment: Environment, source: object) -> None:
 
 
 class NativePool:
-    """Environments of one kind that C++ steps together.
-
-    Attributes:
-        action_space: action space of each environment.
-    """
+    """Environments of one kind that C++ steps together."""
 
     def __init__(self, environment: Environment, seeds: Sequence[int]) -> None:
         from placerl.primitives.environments.vector import spaces
@@ -97,11 +83,7 @@ class NativePool:
         return cls(makers[0].environment, [maker.seed for maker in makers])
 
     def reset(self, which: npt.NDArray[np.int64] | None = None) -> npt.NDArray:
-        """Begin new episodes, and return their first observations, (n, ...).
-
-        Args:
-            which: (n,) indices of the environments to reset; None for all.
-        """
+        """Begin new episodes, and return their first observations, (n, ...)."""
         mask = None
         if which is not None:
             mask = np.zeros(len(self._rewards), np.bool_)
@@ -115,9 +97,6 @@ class NativePool:
 
     def step(self, actions: npt.NDArray) -> Stepped:
         """Step all environments.
-
-        Args:
-            actions: (N,) or (N, A), one action for each environment.
 
         Returns:
             Observations, rewards, terminated, truncated. The arrays are overwritten by the next step. If an episode is

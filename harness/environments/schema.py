@@ -51,9 +51,6 @@ class Environment(TomlTable):
 def check_environment(environment: Environment, source: object) -> None:
     """Create the environment once, and check that its spaces have the sizes that the table states.
 
-    Args:
-        source: the file or option to name in an error.
-
     Raises:
         UserError: the environment is not registered, a library that it needs is missing, its sizes differ, or its
             observations or actions are of a kind that is not supported.

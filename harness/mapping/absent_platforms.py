@@ -126,9 +126,6 @@ def _with_own_replay(platform: PlatformFile, workload: Workload, batch_size: int
 def times(workload: Workload, batch_size: int, platform: PlatformFile) -> list[PieceTime]:
     """Return the primitives' times on a platform that is not here, as rows of provenance `modelled` or `published`.
 
-    Args:
-        platform: states the numbers from which the times are modelled.
-
     Raises:
         UserError: the platform lacks a number that is needed, or its published times are of another workload.
     """
@@ -168,15 +165,9 @@ def predictions(
 ) -> tuple[list[PieceTime], list[PredictedRate]]:
     """Return the primitives' times on a platform that is not here, and every strategy's predictions from them.
 
-    Args:
-        platform: states the numbers from which the times are modelled.
-
     Returns:
         The rows of the primitives' times (`times`), and the rows of predictions. If the platform states no latency,
         each prediction also has the one that slow links would give (`predict.with_slow_links`).
-
-    Raises:
-        UserError: the platform lacks a number that is needed, or its published times are of another workload.
     """
     profile = times(workload, batch_size, platform)
     # A call of the authors' composer inserts the transitions of its 256 actors.
@@ -189,7 +180,6 @@ class MapTable5Cell:
     """One cell of MAP Table V, next to what MAP's Algorithm 3 chooses from the published numbers.
 
     Attributes:
-        workload, batch_size: workload and batch size of the cell.
         published: the printed mapping, such as `G-C-G` (learner, replay management, storage): C for CPU, G for GPU,
             F for FPGA.
         ours: the mapping that Algorithm 3 chooses from the modelled times, in the same letters.
@@ -262,9 +252,7 @@ class MapTable5Gain:
     The throughputs are those of MAP Equation 3 on times modelled from the published numbers.
 
     Attributes:
-        workload, batch_size: workload and batch size of the column.
         place: "second best" or "worst", the table's name for the other mapping.
-        column: column of the table.
         optimal, other: the printed mappings, as letters (`MapTable5Cell`).
         gain: modelled throughput under `optimal` divided by that under `other`.
         in_place: whether `other` also is the second best (or worst) by the model, among all mappings whose

@@ -47,12 +47,7 @@ class Assignment:
 
 
 def _device(target: Target, opencl: Callable[[str], Any]) -> str:
-    """Return the device of a target.
-
-    Args:
-        target: target of a learner or of replay management.
-        opencl: returns the OpenCL device of a location.
-    """
+    """Return the device of a target."""
     kind = target.device.partition(":")[0]
     if kind != OPENCL:
         return kind

@@ -34,11 +34,7 @@ class Platform(Protocol):
         ...
 
     def latency_s(self, source: str, target: str) -> float:
-        """Return the latency of a transfer between two devices, in seconds; 0 if the platform states none.
-
-        Args:
-            source, target: the devices' names, such as "cpu" and "cuda".
-        """
+        """Return the latency of a transfer between two devices, in seconds; 0 if the platform states none."""
         ...
 
 
@@ -46,8 +42,6 @@ def transfer_s(platform: Platform, source: str, target: str, sent_bytes: float) 
     """Return the seconds of a transfer between two devices: the latency, and the bytes divided by the bandwidth.
 
     Args:
-        platform: states latencies and bandwidths.
-        source, target: the devices' names, such as "cpu" and "cuda".
         sent_bytes: bytes to transfer; 0 bytes take no time.
     """
     if not sent_bytes:
@@ -61,7 +55,6 @@ class Prediction:
 
     Attributes:
         mapping: backend and device of learner, replay management and storage.
-        model: name of the performance model.
         gps: gradient steps per second.
         terms_s: seconds per gradient step of each term, such as "learner"; the model defines how the terms combine.
         cells: (primitive, target) of each entry of the performance table that the prediction uses.
@@ -84,7 +77,6 @@ class Model(Protocol):
     """A performance model: predicts the throughput of any mapping.
 
     Attributes:
-        name: name in tables and rows.
         loop: the order of calls that it describes; its predictions are compared with runs in this order.
     """
 

@@ -29,11 +29,7 @@ class Exhaustive:
         self._candidates = candidates
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
-        """Return the prediction for the mapping with the highest one; among equal ones, the first by name.
-
-        Raises:
-            ValueError: no mapping has times for everything that the model needs.
-        """
+        """Return the prediction for the mapping with the highest one; among equal ones, the first by name."""
         predictions = []
         for mapping in sorted(self._candidates(table)):
             try:
@@ -47,9 +43,5 @@ class Exhaustive:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return the throughput that the model predicts for a mapping.
-
-        Raises:
-            KeyError: the table lacks a time that the model needs.
-        """
+        """Return the throughput that the model predicts for a mapping."""
         return self.model.predict(table, problem, platform, mapping)

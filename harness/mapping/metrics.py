@@ -27,7 +27,6 @@ def per_watt(throughput_per_s: float, watts: float) -> float:
     """Return the throughput divided by the power, 1/J (MAP Table VII, FIX Table II).
 
     Args:
-        throughput_per_s: throughput, such as gradient steps per second.
         watts: power, more than 0 W.
 
     Raises:
@@ -66,9 +65,6 @@ def code_divergence(one: Iterable[str], other: Iterable[str]) -> float:
     device is not a case of code divergence. Lines are compared as sets, without leading and trailing spaces; empty
     lines are ignored.
 
-    Args:
-        one, other: the lines of the two sources.
-
     Returns:
         0 if one source serves both, 1 if nothing is shared.
 
@@ -85,7 +81,6 @@ def regret(chosen_per_s: float, throughputs_per_s: Iterable[float]) -> float:
     """Return what a strategy's choice loses: 1 - throughput(chosen) / throughput(best), 0 to 1.
 
     Args:
-        chosen_per_s: throughput measured under the chosen mapping.
         throughputs_per_s: throughputs measured under every mapping; may include that of the chosen one.
     """
     return 1 - chosen_per_s / max([chosen_per_s, *throughputs_per_s])

@@ -69,9 +69,6 @@ def published_iteration_s(sample_s: float, learner_s: float, insert_s: float, up
 
     The iteration is sampling, then the longer of two: priority update with insertion, or training. The code counts no
     communication.
-
-    Args:
-        sample_s, learner_s, insert_s, update_s: seconds of sampling, training, insertion and priority update.
     """
     return sample_s + max(update_s + insert_s, learner_s)
 

@@ -56,8 +56,6 @@ def table_from(
     """Return the performance table, the times of primitives by target, from rows of a profile.
 
     Args:
-        profile: rows of times (`used_times`).
-        batch_size: batch size of the rows.
         time_of: returns the time to use, such as a bound of the interval; the median by default.
     """
     entries = [
@@ -86,7 +84,6 @@ def measurements(
     """Return the predictions of every strategy for every mapping that the profiled times allow.
 
     Args:
-        profile: rows of suite `profile` for them.
         platform: the links and cores of the machine that was profiled.
         problem: the properties that the strategies see of the workload; by default its own (`problem_of`).
 
@@ -127,11 +124,6 @@ def with_slow_links(
     MAP states no latency for its link, and then a transfer only takes the time of its bytes. If a link
     states none, each row has `slow_link_us`, the latency then assumed for every such link, `slow_gps`, the prediction
     in gradient steps per second with it, and `slow_chosen`, whether the mapping would then be chosen.
-
-    Args:
-        profile: rows of suite `profile` (times of primitives) for them.
-        platform: the links and cores of the machine.
-        problem: the properties that the strategies see of the workload; by default its own (`problem_of`).
     """
     rows = measurements(workload, batch_size, profile, platform, strategies, problem)
     latency = slow_link()

@@ -135,9 +135,6 @@ def relaxed_ahead(capacity: int, batch_size: int, item_bytes: int) -> int:
 
     It is `RELAXED_AHEAD`, or fewer if the replay, or memory of `MOST_AHEAD_BYTES`, does not hold so many in addition
     to the batch that is being learnt.
-
-    Args:
-        item_bytes: bytes of an item.
     """
     held = min(capacity // batch_size, MOST_AHEAD_BYTES // (batch_size * item_bytes))
     return max(0, min(RELAXED_AHEAD, held - 1))

@@ -52,7 +52,6 @@ class CountedWork:
         state_bytes: bytes of the parameters, moments and target networks that a step reads and writes.
         batch_bytes: bytes of a step's inputs.
         operations: operations of the step's graph. On a GPU each is a kernel that must be launched.
-        leaves: leaves of the sum tree.
         fanout: K, children of a node of the sum tree.
     """
 
@@ -119,7 +118,6 @@ def modelled_times(
     """Yield the modelled time of every primitive of a workload on every device of a platform.
 
     Args:
-        work: arithmetic and memory traffic of the workload.
         pipeline_on: returns the cycles of the workload's gradient step on MAP's learner pipelines on a device; None if
             it has none, or if they do not run the workload.
 

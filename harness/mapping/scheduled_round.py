@@ -28,7 +28,6 @@ class ScheduledRound:
         write: writing them into a storage separate from the replay management; the actors overwrite their
             transitions only after it.
         sample, gather, learn, update: the calls of each gradient step.
-        gradient_steps: number of gradient steps.
         publish: handing the learner's weights to the actors, if that takes time.
         host_s: seconds of the loop itself and of the host's other work in a round.
         overlapped: whether a round's gradient steps begin before its vector steps have ended.

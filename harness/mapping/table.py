@@ -17,7 +17,6 @@ class Entry:
     Attributes:
         primitive: name of the timed operation: `learner.step`, `sum_tree.sample`, `sum_tree.update`,
             `storage.gather`, ...
-        target: backend and device that run it.
         batch_size: items per call.
         time_s: median seconds per call.
         low_s, high_s: bounds of its 95% interval; both equal `time_s` if there is none.
@@ -66,9 +65,6 @@ class PerformanceTable:
 
         Args:
             primitive: name of the primitive, such as "sum_tree.sample".
-
-        Raises:
-            KeyError: the primitive was not timed there.
         """
         return self.entry(primitive, target).time_s
 

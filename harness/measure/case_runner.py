@@ -65,9 +65,6 @@ class CaseRunner:
     """Carries out the steps of the timing protocol for one case, a function to time, and keeps the samples.
 
     Args:
-        case: the function to time, with its set-up and its check.
-        rng: generator for the arguments of the calls.
-        clock: returns seconds.
         readings: readings of the core's speed, shared by all cases of a run.
         bracket: reads the core's speed between groups of calls (pieces).
     """
@@ -99,7 +96,6 @@ class CaseRunner:
         """Run one step of the timing protocol, unless an earlier step failed for the function that is timed.
 
         Args:
-            step: name of the step, for the message if it fails.
             action: does the step. Its exception is stored in `failure` and not raised.
         """
         if self.failure:

@@ -128,9 +128,6 @@ def set_blas_threads(threads: int) -> None:
 
     The library starts one thread per core. If the process may use only one core, they wait for each other's time
     slices, and a product of microseconds takes milliseconds.
-
-    Args:
-        threads: 1 or more.
     """
     threadpool_limits(threads, user_api="blas")
 

@@ -40,22 +40,14 @@ class CpuQuota:
         return usable if self.cores is None else max(1, min(usable, int(self.cores)))
 
     def warning(self, usable: int) -> str:
-        """Return a line that says what the quota means for predictions; empty if it takes away nothing.
-
-        Args:
-            usable: number of cores on which this process may run.
-        """
+        """Return a line that says what the quota means for predictions; empty if it takes away nothing."""
         if self.cores is None or self.cores >= usable:
             return ""
         return f"machine: found a quota of {self.cores:g} cores ({self.file}); predictions assume whole cores"
 
 
 def cpu_quota(root: Path | None = None) -> CpuQuota:
-    """Return the CPU quota of this process.
-
-    Args:
-        root: folder that contains `proc` and the mount points of the control groups; None: the machine's.
-    """
+    """Return the CPU quota of this process."""
     limits: list[tuple[float, str]] = []
     unreadable = []
     for group in groups("cpu", root):

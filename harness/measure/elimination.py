@@ -52,11 +52,7 @@ class Elimination:
         self._error_rate, self._others = error_rate, len(self.left) - 1
 
     def leader(self, rates: Rates) -> str | None:
-        """Return the side that is left and has the best median so far; None if none has a sample.
-
-        Args:
-            rates: rates of the sides by round.
-        """
+        """Return the side that is left and has the best median so far; None if none has a sample."""
         able = [side for side in self.left if rates.get(side)]
         return max(able, key=lambda side: float(np.median(list(rates[side].values()))), default=None)
 
@@ -64,9 +60,6 @@ class Elimination:
         """Drop the sides that are clearly slower than the leader, and return them.
 
         Each number of rounds may be looked at once. Sides without a sample stay.
-
-        Args:
-            rates: rates of the sides by round.
         """
         leader = self.leader(rates)
         if leader is None:

@@ -109,9 +109,6 @@ def own_time(work: Callable[[], Value]) -> tuple[Value, float]:
     """Call `work`; return its result and its seconds without those for which this thread waited for a core.
 
     A call is often shorter than the time slice that another process takes from its core.
-
-    Args:
-        work: function to call.
     """
     before_s, start_s = waited_s(), perf_counter()
     value = work()

@@ -74,8 +74,6 @@ def halve(
     Args:
         sides: the turn of each side, by name: a function that runs for about the given seconds and returns its rate
             (higher is better), or None if it failed and takes no further turn.
-        heats: how many heats to run, and how long.
-        clock: returns seconds from some moment; must never decrease.
 
     Returns:
         The standing of every side, by name: first the finalists, the fastest first, then the others, those with the

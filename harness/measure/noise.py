@@ -129,8 +129,6 @@ def noise_of(
     Args:
         loops: seconds of each run of the fixed loop, for each core, at least one.
         busy: processor time of all cores during the readings; None if unknown.
-        took_s: duration of the readings, seconds.
-        own_s: processor time of this process during them, seconds.
         load_average, pressure_percent: as `Noise` has them.
     """
     mean, median, p90 = max(map(_in_multiples, loops))
@@ -160,8 +158,6 @@ def loop_times(
 
     Args:
         core: number of the core; where the system permits no pinning, the loop runs on any.
-        seconds: how long to run it.
-        clock: returns seconds.
     """
     usable = os.sched_getaffinity(0)
     with suppress(OSError):
@@ -178,11 +174,7 @@ def loop_times(
 
 
 def busy_time(cores: Sequence[int], root: Path = Path("/")) -> BusyTime | None:
-    """Return the processor time that some cores have spent so far; None if the system does not report it.
-
-    Args:
-        root: folder that contains `proc`.
-    """
+    """Return the processor time that some cores have spent so far; None if the system does not report it."""
     wanted, counts = {f"cpu{core}" for core in cores}, []
     try:
         for line in (root / "proc/stat").read_text().splitlines():
@@ -199,11 +191,7 @@ def busy_time(cores: Sequence[int], root: Path = Path("/")) -> BusyTime | None:
 
 
 def pressure_percent(root: Path = Path("/")) -> float | None:
-    """Return the share of the last 10 seconds in which some thread waited for a core, in percent; None if unknown.
-
-    Args:
-        root: folder that contains `proc`.
-    """
+    """Return the share of the last 10 seconds in which some thread waited for a core, in percent; None if unknown."""
     try:
         first, *_ = (root / "proc/pressure/cpu").read_text().splitlines()
         facts = dict(word.split("=") for word in first.split()[1:])

@@ -58,7 +58,6 @@ class Piece(NamedTuple):
 
     Attributes:
         seconds: duration of the piece.
-        calls: calls in the piece. For a part of a call that occurs k times per call, one occurrence counts as 1/k.
         pace: speed of the core during the piece.
     """
 

@@ -60,8 +60,7 @@ MOST_TOGETHER = 5
 """Most rounds of a comparison whose ratios are not known well enough yet, in multiples of `Protocol.rounds`."""
 JUDGED_EVERY = 45
 RESOLVED = 0.025
-"""Width of a comparison's intervals at which it ends: at this width a difference of 3% is found in 9 of 10 tries.
-"""
+"""Width of a comparison's intervals at which it ends: at this width a difference of 3% is found in 9 of 10 tries."""
 Progress = Callable[[int, int], None]
 Narrow = Callable[[Mapping[str, Mapping[int, float]], Mapping[str, float], float], Collection[str]]
 """Chooses the cases of the next round, by name; none of them ends the rounds. Arguments:
@@ -95,7 +94,6 @@ def _next_round(
     """Return the cases of the next round; empty at the end.
 
     Args:
-        protocol: gives the number of rounds.
         left_s: remaining time for rounds, seconds.
         rounds_s: total time for rounds, after checks and warm-up, seconds.
     """
@@ -145,9 +143,7 @@ def measure(
 
     Args:
         cases: the functions, with different names.
-        protocol: how to time; the default is meant for comparisons.
         progress: called with the rounds done and the rounds to do; with `Protocol.settle`, with milliseconds.
-        clock: returns seconds from some moment; must never decrease.
         bracket: reads the core's speed between groups of calls (pieces); by default one that uses `clock`.
         narrow: chooses the cases of each round after `Protocol.fewest_rounds`, of which there are `Protocol.rounds` at
             most; None: every case takes part in every round, apart from what `protocol` says.
@@ -249,13 +245,6 @@ def compare_cases(
     bracket: Bracket | None = None,
 ) -> tuple[Comparison, dict[str, Timing]]:
     """Compare A with B. Both are timed in the same rounds, together with a second copy of A, which shows the noise.
-
-    Args:
-        b: the second case.
-        protocol: how to time; the default is meant for comparisons.
-        progress: called with the rounds done and the rounds to do.
-        clock: returns seconds from some moment; must never decrease.
-        bracket: reads the core's speed between groups of calls; by default one that uses `clock`.
 
     Returns:
         The comparison, and the timings by name: A, B, and the copy `<A> (null)`. If one of the three failed, the

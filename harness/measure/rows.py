@@ -25,7 +25,6 @@ def summary_row(kind: type[R], samples: Sequence[float], *, whole: float = 0.0, 
         samples: one or more, in the row's unit, in the order in which they were taken. Fewer than
             `statistics.FEWEST_SAMPLES` have no interval, and their row is "too_noisy".
         whole: for a part, the value of all parts together, in the row's unit; 0 if it is not a part.
-        fields: the row's other fields: suite, primitive, quantity, ...
     """
     value, fewest = float(np.median(samples)), statistics.FEWEST_SAMPLES
     low, high = None, None
@@ -47,12 +46,7 @@ def summary_row(kind: type[R], samples: Sequence[float], *, whole: float = 0.0, 
 
 
 def ratio(kind: type[R], times: Ratio, **fields: Any) -> R:
-    """Return a row of the store, a measurement, whose value is a ratio of times, with its interval.
-
-    Args:
-        times: the ratio with its interval.
-        fields: the row's other fields: suite, primitive, quantity, ...
-    """
+    """Return a row of the store, a measurement, whose value is a ratio of times, with its interval."""
     measured = Provenance.MEASURED
     return kind(**fields, provenance=measured, value=times.value, low=times.low, high=times.high)
 
@@ -62,7 +56,6 @@ def gain(kind: type[R], times: Ratio, **fields: Any) -> R:
 
     Args:
         times: the ratio of the times, of which the ratio of throughputs is the inverse.
-        fields: the row's other fields: suite, primitive, quantity, ...
     """
     return ratio(kind, Ratio(1 / times.value, 1 / times.high, 1 / times.low), **fields)
 

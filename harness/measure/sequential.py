@@ -49,10 +49,6 @@ def interquartile_mean(scores: ArrayLike, axis: int = -1) -> Any:
     """Return the mean of the middle half of the scores, without the highest and the lowest quarter.
 
     It depends less on a single seed than the mean, and varies less from draw to draw than the median.
-
-    Args:
-        scores: the scores, such as one mean return per seed.
-        axis: the axis along which the mean is taken.
     """
     return stats.trim_mean(np.asarray(scores), 0.25, axis=axis)
 
@@ -72,7 +68,6 @@ def decide(weights: Sequence[float], series: Sequence[Sequence[float]], statemen
     The same numbers give the same decision.
 
     Args:
-        weights: weight of each series.
         series: returns of each series, one per seed, in the order in which the seeds are trained; what exceeds the
             shortest series is left out.
         statements: statements that are decided together, of which none is to be wrong: they share the error rate.

@@ -367,7 +367,6 @@ def compare(
 
     Args:
         a: (n,) times of A, in interleaved rounds with those of B.
-        b: (n,) times of B.
         null: (n,) times of a second A in the same rounds.
 
     Raises:

@@ -148,7 +148,6 @@ class Timing:
     """The result of timing one function, a `Case`. A block is its calls in one round.
 
     Attributes:
-        name: name of the case.
         status: "ok", "too_noisy" or "failed".
         reason: why the status is not "ok"; empty otherwise.
         samples: seconds per call of each block that is used, corrected to full core speed.
@@ -183,9 +182,6 @@ class Timing:
         """Return this timing as a row of the store, a measurement of quantity "time_per_call".
 
         It says which rounds the samples are from (`HowTimed.sample_rounds`), so that rows can be paired (`stored`).
-
-        Args:
-            fields: the row's other fields: suite, workload, primitive, batch_size and those of its kind.
         """
         return kind(
             quantity="time_per_call",
@@ -249,8 +245,6 @@ def timing_status(
 
     Args:
         median, low, high: the median and the bounds of its interval, in one unit, which is that of `whole` too.
-        noise_limit: widest interval allowed, as a fraction of the median.
-        whole: for a part, the time of all parts of its case; 0 if it is not a part.
         part_limit: widest interval allowed for a part, as a fraction of the whole.
     """
     if high - low <= max(noise_limit * median, part_limit * whole):

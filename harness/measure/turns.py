@@ -29,7 +29,6 @@ def take_turns(
 
     Args:
         next_round: returns the sides of the next round, given the number of rounds done; empty ends the loop.
-        order: generator that draws the order of each round.
 
     Yields:
         The round's number, from 0, and the side whose turn it is.
@@ -69,7 +68,6 @@ class Rounds:
         """Return the fraction of all rounds' work that is done, from 0 to 1; 1 if no further round begins.
 
         Args:
-            done: timed rounds done, at most `most`.
             spent_s: seconds spent, including warm-up.
         """
         by_rounds = done / self.most
@@ -92,10 +90,8 @@ def in_rounds(
     Args:
         sides: the turn of each side, a function that returns its result: seconds by its own clock, or another
             result. None means that the side takes no further turn, as after a failure. An exception ends all rounds.
-        rounds: how many rounds to run.
         report: called before each turn with the fraction of the work that is done.
         go_on: called before each round; returns whether another round is worth its time.
-        clock: returns seconds from some moment; must never decrease.
 
     Returns:
         The results of each side, one per timed round, in the order given. For sides that did not fail, results at

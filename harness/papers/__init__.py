@@ -60,9 +60,6 @@ def evaluate(frame: pd.DataFrame, only: str = "", everywhere: pd.DataFrame | Non
 
     Returns:
         One verdict per claim. An error in a check is raised and never becomes a verdict.
-
-    Raises:
-        UserError: no claim's key begins with `only`.
     """
     chosen, every = claims(only), frame if everywhere is None else everywhere
     last = last_attempts(frame)

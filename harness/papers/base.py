@@ -34,7 +34,6 @@ class Finding:
     """The result of checking a claim, a statement of a paper.
 
     Attributes:
-        outcome: the outcome, such as "reproduced" or "not run".
         ours: this project's numbers, or numbers that follow from the paper's own.
         explanation: how the numbers lead to the outcome, in one or two sentences.
         needs: what is missing; set if and only if the outcome is `not run`.
@@ -106,7 +105,6 @@ class Claim:
         key: such as "MAP-T5" (a table), "MAP-F13" (a figure) or "PAL-V-B" (a section).
         place: place in the paper, without the paper's key.
         position: position among the claims of its paper.
-        statement: the statement, in short.
         published: the paper's numbers for the statement; empty if only a lost figure or table showed them.
         needs: what judging needs, as text.
         decides: what would decide `no verdict`, where the finding does not say it (`Finding.decides`).
@@ -190,12 +188,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, which is a statement of a paper, and the result of checking it.
-
-    Attributes:
-        claim: the statement, with its place in the paper and the paper's numbers.
-        finding: the outcome, with this project's numbers and an explanation.
-    """
+    """A claim, which is a statement of a paper, and the result of checking it."""
 
     claim: Claim
     finding: Finding

@@ -53,7 +53,6 @@ class Panel:
 
     Attributes:
         x, y: labels of the axes, with units.
-        lines: the lines; lines without points are left out.
         title: title, such as a workload; empty if the figure has one panel.
         log_x, log_y: whether the axis is logarithmic.
         published_x: up to three positions on the x axis that the paper names, each as (label, position), drawn as

@@ -47,7 +47,6 @@ class PlacedClock:
 
     Attributes:
         mhz: frequency by static timing analysis, MHz.
-        block: name of the block.
     """
 
     mhz: float
@@ -87,7 +86,6 @@ def at_clock(frame: pd.DataFrame, mhz: float) -> pd.DataFrame:
     Args:
         frame: the stored measurements of a run, one per row. Rows with `clock_mhz` are based on cycles:
             their seconds and rates change in proportion to the clock, while cycles and ratios do not.
-        mhz: the new frequency, MHz, above 0.
 
     Raises:
         ValueError: a row states a clock, but its unit does not define how it depends on the clock.
@@ -188,10 +186,6 @@ def times_as_fast(number: Number, assumed_mhz: float, blocks: Collection[str] = 
     """Return a number that grows in proportion to the clock frequency, such as a rate, at two frequencies.
 
     Use this for numbers that a model computes; for findings from stored measurements use `at_both_clocks`.
-
-    Args:
-        assumed_mhz: the assumed frequency, MHz.
-        blocks: names of the design's blocks, as `placed_clock` takes them.
 
     Returns:
         The number at the assumed frequency, and at that of the slowest block that was placed and routed

@@ -70,7 +70,6 @@ def tables_of(machine: str, frame: pd.DataFrame) -> Tables:
     """Return the tables of one machine, whose numbers name the machine if they depend on it.
 
     Args:
-        machine: fingerprint of the machine.
         frame: the measurements that are judged on it (`machines.by_machine`).
     """
     claims = [claim for some in by_figure() for claim in some if _has_tables(claim)]
@@ -97,7 +96,6 @@ def figures(
     """Return the figures about devices, paper by paper.
 
     Args:
-        machines: the tables of each machine (`tables_of`).
         verdicts, as_in_the_paper: those of `verdicts_of` and of `as_in_the_papers` over all machines.
     """
     judged = {one.claim.key: one for one in verdicts}

@@ -24,11 +24,7 @@ def first_at(by_kind: dict[str, dict[int, Number]], size: int) -> str | None:
 
 
 def exact(time: Number) -> Number:
-    """Return a time that is based on cycles with itself as interval; a time that has an interval keeps it.
-
-    Args:
-        time: the time; a measured one without an interval is returned unchanged.
-    """
+    """Return a time that is based on cycles with itself as interval; a time that has an interval keeps it."""
     low, high = interval(time)
     return time if math.isinf(low) else replace(time, low=low, high=high)
 

@@ -29,7 +29,6 @@ class Entry:
     """One number in a cell of a table.
 
     Attributes:
-        number: the number.
         how: how it came about, such as the backend, or the cycles and the clock.
         machine: fingerprint of the machine that it is from; empty if it depends on no machine.
     """
@@ -150,7 +149,6 @@ def of_times(
 
     Args:
         rows: the times, with their kind of device, as `device_times.times` returns them.
-        operation: name of the operation, as readers see it.
         stated, published: as of `DeviceTable`.
     """
     ours = {

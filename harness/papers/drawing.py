@@ -52,11 +52,7 @@ def legend_below(axes: Axes, columns: int = 2) -> None:
 
 
 def legend_of(figure: Figure, handles: Sequence[Any], labels: Sequence[str], columns: int = 2) -> None:
-    """Place a legend below a figure, which becomes higher by the legend's height.
-
-    Args:
-        columns: most columns of the legend; it has one if its labels are too long for more.
-    """
+    """Place a legend below a figure, which becomes higher by the legend's height."""
     wrapped = [
         "\n".join(line for part in label.splitlines() for line in textwrap.wrap(part, LEGEND_CHARACTERS))
         for label in labels

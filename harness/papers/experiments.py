@@ -41,7 +41,6 @@ class Experiment(str):
 
     Args:
         name: name as stored, such as "PAL-F10".
-        about: description of the measurement.
         quantities: quantities of its rows, separated by blanks.
         columns: what its rows state (`Columns`), a dataclass.
         of_machine: whether its rows depend on the machine; counts do not, and clock cycles never do.

@@ -33,7 +33,6 @@ class Leg:
 
     Attributes:
         number: its number, from 0.
-        count: number of legs of the training.
         files: path of the snapshots without the number of the leg; needed if there are several legs.
     """
 
@@ -111,9 +110,6 @@ def cells(
 
     Args:
         key: key of the last leg's cell, without "claim/".
-        legs: number of legs.
-        estimate_s: approximate seconds of the whole training.
-        train: trains a leg and returns its row.
         position: position of the training's seed among those of its sequential test, from 0.
         moot: returns whether a run's rows decide what the training would help to decide.
         one_thread: whether it computes in one thread (`Cell.one_thread`).

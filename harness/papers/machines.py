@@ -113,9 +113,6 @@ def with_committed(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the measurements of a store, followed by the committed ones that depend on no machine.
 
     What a run of the store has in a later version is left out; labels continue those of the store.
-
-    Args:
-        frame: the measurements of all runs of the store.
     """
     others = committed()
     others = others[~others["run_key"].isin(frame["run_key"])]  # a store may have taken in a reference run
@@ -129,7 +126,6 @@ class JointVerdict:
     """The verdict on a claim over all machines.
 
     Attributes:
-        claim: the statement.
         outcome: what the machines say together (`together`).
         by_machine: the verdict on each machine, by its fingerprint, the machine of the last run first. A claim about
             several machines has one verdict, under "".
@@ -170,31 +166,19 @@ def _last_profiles(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def last_of_machines(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the last attempt at each cell (unit of work) of each machine, whatever revision made it.
-
-    Args:
-        frame: the measurements of all runs.
-    """
+    """Return the last attempt at each cell (unit of work) of each machine, whatever revision made it."""
     ordered = frame.sort_values("started_at", kind="stable")
     return _last_profiles(last_attempts(ordered, of_any_code=True))
 
 
 def by_machine(last: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return what is judged on each machine, by its fingerprint, the machine of the last run first.
-
-    Args:
-        last: the last attempts of all machines (`last_of_machines`).
-    """
+    """Return what is judged on each machine, by its fingerprint, the machine of the last run first."""
     machines = dict.fromkeys(last["fingerprint"].iloc[::-1])
     return {machine: with_shared(last[last["fingerprint"] == machine], last) for machine in machines}
 
 
 def judged(frame: pd.DataFrame) -> list[JointVerdict]:
-    """Return the verdict on each claim over the measurements of all machines, paper by paper.
-
-    Args:
-        frame: the measurements of all runs.
-    """
+    """Return the verdict on each claim over the measurements of all machines, paper by paper."""
     last = last_of_machines(frame)
     return joint(
         {machine: papers.evaluate(own, everywhere=last) for machine, own in by_machine(last).items()}

@@ -36,7 +36,6 @@ class Number:
 
     Attributes:
         quantity: name of the quantity, in words.
-        value: the value, in `unit`.
         unit: unit of value, low and high; "ratio" for a factor, "1" for a number without unit.
         provenance: origin: measured, simulated, modelled or published; the weakest one if the number is computed from
             several numbers.
@@ -76,11 +75,7 @@ class Number:
 
 
 def from_text(*keys: str) -> tuple[Number, ...]:
-    """Return numbers that the papers print in their text.
-
-    Raises:
-        KeyError: a number is not transcribed.
-    """
+    """Return numbers that the papers print in their text."""
     quantities = map(published.quantity, keys)
     return tuple(
         Number(q.words, q.value, q.unit, Provenance.PUBLISHED, q.source, digits=_PRINTED_DIGITS)
@@ -100,11 +95,6 @@ def from_cell(table: str, row: str, column: str) -> Number:
 
     Args:
         table: name of the table or figure (`published.table`), such as "map_table_3" or "fix_figure_8".
-
-    Raises:
-        FileNotFoundError: there is no such table or figure.
-        KeyError: the table has no such cell.
-        ValueError: the cell holds no number.
     """
     printed = published.table(table)
     cell, value = printed.cell(row, column), printed.value(row, column)
@@ -181,7 +171,6 @@ def checked_baseline(baseline: Number, parts_s: float) -> Number:
     at least 0.8 of the one that they add up to (`LEAST_OF_PARTS`).
 
     Args:
-        baseline: a rate, 1/s.
         parts_s: seconds that the parts together take for what the rate counts, such as one gradient step; above 0.
     """
     reached = baseline.value if baseline.high is None else baseline.high
@@ -195,14 +184,7 @@ def checked_baseline(baseline: Number, parts_s: float) -> Number:
 
 
 def shortfall(quantity: str, a: Number, b: Number) -> Number:
-    """Return by how many percent a is below b, 100 (1 - a / b), with its interval.
-
-    Args:
-        a, b: numbers in the same unit; b above 0.
-
-    Raises:
-        ValueError: b, or a bound of it, is not above 0.
-    """
+    """Return by how many percent a is below b, 100 (1 - a / b), with its interval."""
     share = ratio(quantity, a, b)
     low, high = (None if bound is None else 100 * (1 - bound) for bound in (share.high, share.low))
     value, source = 100 * (1 - share.value), f"1 - {share.source}"

@@ -22,8 +22,6 @@ class BesideBaseline:
 
     Attributes:
         workload, batch_size: what the machines trained.
-        baseline: name of the library.
-        machines: number of machines.
         ours, theirs: this project's and the library's portability: the harmonic mean over the machines of the best
             experiences per second.
     """

@@ -21,8 +21,6 @@ class PublishedCell:
 
     Attributes:
         source: paper and table, such as "MAP Table VII".
-        row: heading of the row.
-        column: heading of the column.
         printed: text as printed in the paper.
         value: the number, in `unit`; None for words and for a lost cell.
         unit: unit of the value.
@@ -54,7 +52,6 @@ class PublishedQuantity:
         paper: key of the paper, such as "MAP".
         place: sections that state the number.
         quantity: what is counted or measured.
-        value: the number, in `unit`.
         unit: unit of the value; "ratio" for a factor, "1" for a number without unit.
         words: short description of the number.
     """
@@ -94,7 +91,6 @@ class Table:
         """Return the number in the cell with the given headings.
 
         Raises:
-            KeyError: the table has no such cell.
             ValueError: the cell holds no number.
         """
         cell = self.cell(row, column)
@@ -113,9 +109,6 @@ def _rows(name: str) -> list[dict[str, Any]]:
 @cache
 def table(name: str) -> Table:
     """Return a published table, or the values read off a figure, by its name.
-
-    Args:
-        name: such as "map_table_3" or "fix_figure_8".
 
     Raises:
         FileNotFoundError: there is no such table or figure.

@@ -119,7 +119,6 @@ class RelaxedTask:
     Attributes:
         experiment: the variants of the training loop to compare.
         workload: name of the workload.
-        gradient_steps: gradient steps per training.
         step_s: approximate seconds per gradient step, for the plan and the progress bar.
         limits: statements about shares of the gain that end the trainings of a sequential test when they are decided;
             empty if the workload's own seeds are trained, each in one piece.
@@ -146,7 +145,6 @@ def train(
     Args:
         gradient_steps: gradient steps of the training, including the warm-up's.
         leg: the part of the training, in whole stretches; its row holds what the training has shown until its end.
-        report: called with the gradient steps taken, their total, and a text that names the training.
 
     Returns:
         The mean return of the episodes that ended in the last fifth of training, with these episodes' returns as

@@ -77,20 +77,12 @@ class Counterpart:
         return {share.subject for share in self.shares} <= counted.committed().keys()
 
     def published(self) -> dict[str, float]:
-        """Return the paper's numbers by resource, such as "luts".
-
-        Raises:
-            KeyError: the paper's table has no such cell.
-        """
+        """Return the paper's numbers by resource, such as "luts"."""
         table = published.table(self.table)
         return {resource: table.value(self.row, column) for resource, column in self.columns.items()}
 
     def ours(self) -> dict[str, float]:
-        """Return the resources of this project's blocks, added up, by the name of the resource, such as "luts".
-
-        Raises:
-            KeyError: a block was not counted.
-        """
+        """Return the resources of this project's blocks, added up, by the name of the resource, such as "luts"."""
         each = [share.resources() for share in self.shares]
         return {resource: sum(numbers[resource] for numbers in each) for resource in self.columns}
 
@@ -109,9 +101,6 @@ def tree_note() -> str:
     """Return a text that says which modules of a large sum tree take its look-up tables and its memories.
 
     The tree has 5 levels with 16 children per node.
-
-    Raises:
-        KeyError: the tree was not counted.
     """
     tree = counted.committed()[TREE]
     whole, front = tree.resources, tree.resources_of("front_end")

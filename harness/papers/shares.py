@@ -48,7 +48,6 @@ class SequentialTrainings:
 
     Attributes:
         experiments, quantity: whose rows hold the return at the end of training.
-        workload: name of the workload.
         curves: names of the curves, the reference first.
         limits: the statements that are tested together.
         ends: those that end the trainings; empty for all.

@@ -16,7 +16,6 @@ class TreeLayout:
     """One configuration of the native sum tree.
 
     Attributes:
-        capacity: number of leaves.
         fanout: K, children of a node.
         aligned: whether each group of sibling nodes starts on a cache line.
     """

@@ -77,7 +77,6 @@ def of_trainings(
     """Return the table of the fastest trainings with one part on CPU, GPU and FPGA, and the other wherever it is best.
 
     Args:
-        tried: the mappings that were run (`tried_mappings`).
         part: "learner" or "replay".
         sizes, stated: as of `DeviceTable`.
     """

@@ -76,7 +76,6 @@ def finding(what: str, found: int, of: int, goal: tuple[float, float] | None = N
     """Return a share with its 95% interval, and whether it meets its goal.
 
     Args:
-        what: the property that is counted, in words.
         found, of: how many have the property, and how many there are, at least 1.
         goal: smallest and largest share allowed, from 0 to 1; None: there is no goal.
     """
@@ -100,7 +99,6 @@ class Try:
 
     Attributes:
         primitive: the primitive's name and the backend that runs it.
-        comparison: the result of the comparison.
         first: the timing of A, the first of the two forms that are compared.
     """
 
@@ -120,7 +118,6 @@ def run(
     """Run the calibration study, which shows how far this machine's intervals and verdicts can be trusted.
 
     Args:
-        tier: names the workloads and batch sizes of the primitive tables (times of a workload's primitives).
         repeats: comparisons of each primitive with itself.
         tries: comparisons of each primitive of `PLANTED` with itself made slower by `SLOWDOWN`.
         tables: whether the primitive tables are measured, to count rows that are too noisy.
@@ -146,10 +143,6 @@ def run(
 
 def compared(repeats: int, tries: int, report: Report) -> list[CalibrationFinding]:
     """Compare each primitive with itself, and each of `PLANTED` also with itself made 3% slower.
-
-    Args:
-        repeats: comparisons of each primitive with itself.
-        tries: comparisons of each primitive of `PLANTED` with its slower form.
 
     Returns:
         The findings of `summary`.
@@ -306,7 +299,6 @@ def noisy_rows(tier: Tier, when: str, most: float, report: Report) -> list[Calib
     A primitive table holds the times of a workload's primitives at one batch size.
 
     Args:
-        tier: names the workloads and batch sizes of the tables.
         when: the machine's state in words, such as "with one core busy".
         most: largest share of noisy rows that meets the goal, from 0 to 1.
     """

@@ -134,8 +134,6 @@ def update(
     stay. Otherwise all of them are simulated again.
 
     Args:
-        table: the table; it is changed.
-        wanted: the cycles that it must have.
         report: called with the sizes done, their number, and the current one.
         write: called after each design, also if it is interrupted.
     """
@@ -166,8 +164,6 @@ class Difference:
     """A result of the table that a new simulation does not confirm.
 
     Attributes:
-        design: the design's text.
-        size: the size's text.
         stored, simulated: the two results.
     """
 
@@ -178,11 +174,7 @@ class Difference:
 
 
 def check(table: CyclesTable, count: int, seed: int, report: Report) -> list[Difference]:
-    """Simulate results of a table anew, drawn at random, and return those that differ.
-
-    Args:
-        report: called with the results done, their number, and the current one.
-    """
+    """Simulate results of a table anew, drawn at random, and return those that differ."""
     from placerl.primitives.fpga.cycles.blocks import every_block
 
     every = [(design, size) for design, by_size in sorted(table.results.items()) for size in sorted(by_size)]

@@ -20,7 +20,6 @@ def study(device: str, tier: str = "quick", results: Path = RESULTS) -> list[Jud
 
     Args:
         device: a name of `harness.profile.lent.devices`.
-        tier: name of the tier, which gives the time to spend on measurements.
     """
     chosen, shipped = tiers.tier(tier), set(workloads.names())
     cells = []

@@ -29,11 +29,7 @@ def trainings_of(cell: Cell) -> str:
 
 
 def looks(left: list[Cell]) -> Iterator[tuple[str, float, float]]:
-    """Yield the seconds that each claim's trainings take until the next look, and until the last one.
-
-    Args:
-        left: the cells that are due.
-    """
+    """Yield the seconds that each claim's trainings take until the next look, and until the last one."""
     by_name: dict[str, list[Cell]] = defaultdict(list)
     for cell in left:
         by_name[trainings_of(cell)].append(cell)

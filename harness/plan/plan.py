@@ -87,11 +87,7 @@ def simulated_cell(item: Workload, batch_size: int, device: str) -> Cell:
 
 
 def simulated_replay_cell(item: Workload, batch_size: int, device: str) -> Cell:
-    """Return the cell (a unit of work of a run) with the times of only a workload's replay on a simulated device.
-
-    Args:
-        device: name of the simulated device, such as "fpga:u200".
-    """
+    """Return the cell (a unit of work of a run) with the times of only a workload's replay on a simulated device."""
 
     def measure(run: Run, report: Report) -> Sequence[Row]:
         return simulated.replay(item, batch_size, device)
@@ -115,9 +111,6 @@ def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> C
     Its rows hold what every mapping strategy predicts. The strategies choose among this machine's devices and the
     simulated one. The predictions come from rows that the run holds: measured times of this machine and simulated
     times of the device.
-
-    Args:
-        device: name of the simulated device, such as "fpga:u200".
     """
 
     def measure(run: Run, report: Report) -> Sequence[Row]:
@@ -136,9 +129,6 @@ def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] =
 
     A mapping assigns learner, replay management and storage to devices. Every strategy makes its own predictions, from
     the times of primitives that the run holds (`profile_cell`), without further measurements.
-
-    Args:
-        precisions: number formats in which learners were timed as well as in float32.
     """
 
     def measure(run: Run, report: Report) -> Sequence[Row]:
@@ -241,7 +231,6 @@ def compare_cell(
     project learns the same as on these, so that returns are compared on Gymnasium's only.
 
     Args:
-        baseline: the other library, a folder under `baselines/`.
         batch_size: a batch size other than the workload's own.
         environment: whether environments are stepped; if not, only learner and replay are compared.
         ours: features that this project uses and the library does not.
@@ -305,9 +294,6 @@ def plan(tier: Tier) -> list[Cell]:
     """Return the cells (units of work of a run) that a tier measures, in order.
 
     Each cell comes after the cells whose rows it needs.
-
-    Args:
-        tier: says which workloads are measured, at which batch sizes and for how long.
     """
     cells: list[Cell] = [machine_peaks_cell()]
     for item in map(workloads.load, tier.workloads):
@@ -342,10 +328,6 @@ def plan(tier: Tier) -> list[Cell]:
 def needed(cells: list[Cell], chosen: Sequence[Claim], tier: Tier) -> list[Cell]:
     """Return only the cells of a plan that are needed to judge some of the papers' claims.
 
-    Args:
-        cells: the units of work of the plan, in order.
-        tier: the tier whose plan it is.
-
     Returns:
         The cells whose rows one of the claims reads, and the cells that these depend on, in the order of the plan.
     """
@@ -360,7 +342,6 @@ def tier_for(claim: Claim, at_least: str) -> str:
     """Return the name of the smallest tier, not smaller than a given one, that measures anything for a claim.
 
     Args:
-        claim: the claim of a paper.
         at_least: name of the tier to begin with, which is also returned if no tier measures anything for the claim.
             A name that is not a tier's counts as the smallest tier's.
     """
@@ -390,7 +371,6 @@ def execute(
     another revision than the run's.
 
     Args:
-        run: the run that stores the rows.
         report: called with the expected seconds done, their total, and the cell's key.
         last: called with what a cell found, in words, when it ends.
 
@@ -415,10 +395,6 @@ def measure_and_store(run: Run, cell: Cell, report: Report, code: CodeWatch) -> 
 
     A process that dies meanwhile leaves a mark next to the store (`crash_marker`); after `MAX_CRASHES` deaths the cell
     is stored as failed instead of measured.
-
-    Args:
-        run: the run that stores the rows.
-        code: watches the code since the run began.
 
     Raises:
         UserError: the code was edited since the run began; the cell's rows are not stored.
@@ -451,10 +427,6 @@ def tell_stored(run: Run, cell: Cell) -> None:
 
 def measure_now(run: Run, cell: Cell, report: Report) -> Sequence[Row]:
     """Measure a cell (a unit of work of a run) even if the run holds its rows, store the rows and return them.
-
-    Args:
-        run: the run, the part of the store that gets the rows.
-        cell: says what is measured, and how.
 
     Raises:
         Interrupted: the measurement was interrupted; the rows that it had until then are stored.

@@ -40,9 +40,6 @@ def begin(results: Path, tier: Tier, fresh: bool = False) -> Run:
 
     A run is the part of the store with the rows of one machine, revision of the code and tier. If the machine is not
     quiet, or a CPU quota limits this process, a line on standard error says so.
-
-    Args:
-        fresh: whether to begin a new run in any case.
     """
     store = Store.open(store_path(results))
     machine = this_machine.describe()
@@ -111,11 +108,7 @@ def held(run: Run, *cells: Cell) -> Sequence[Row]:
 
 
 def profiled(run: Run, item: workloads.Workload, tier: Tier, precisions: Sequence[str] = ()) -> Sequence[Row]:
-    """Return the times of a workload's primitives on every backend; measure them first if the run does not hold them.
-
-    Args:
-        precisions: number formats in which learners are timed as well as in float32.
-    """
+    """Return the times of a workload's primitives on every backend; measured first if the run lacks them."""
     batch_size = item.training.batch_size
     rows = held(run, plan.profile_cell(item, batch_size, tier, precisions))
     if precisions:
@@ -124,11 +117,7 @@ def profiled(run: Run, item: workloads.Workload, tier: Tier, precisions: Sequenc
 
 
 def simulated(run: Run, item: workloads.Workload, device: str) -> Sequence[Row]:
-    """Return the times of a workload's primitives on a simulated device; simulate them first if they are not stored.
-
-    Args:
-        device: name of the simulated device, such as "fpga:u200".
-    """
+    """Return the times of a workload's primitives on a simulated device; simulate them first if they are not stored."""
     rows = held(run, plan.simulated_cell(item, item.training.batch_size, device))
     return [row for row in rows if row.suite == simulated_profile.SUITE]
 
@@ -146,7 +135,6 @@ def predicted(
     Times that are not stored yet are measured or simulated first.
 
     Args:
-        precisions: number formats in which learners are timed as well as in float32.
         device: name of a simulated device that is added to this machine, such as "fpga:u200"; None: none is.
     """
     batch_size = item.training.batch_size
@@ -196,14 +184,9 @@ def predictions(  # noqa: PLR0913 (the options of a command)
     """Return the predictions of every strategy for a workload. The arguments are the options of `placerl map`.
 
     Args:
-        name: a shipped workload's name, or the path of a TOML file.
-        batch_size: transitions per gradient step; None: the workload's own.
-        platform: a platform's name, or the path of a TOML file. Other machines are modelled from published numbers.
         device: name of a device that is added to this machine: a simulated one, such as "fpga:u200", or a GPU that
             another machine was measured with (`harness.profile.lent`), such as "h200", to which the simulated
             FPGA is added too. None: none is.
-        precisions: number formats in which learners are timed as well as in float32.
-        tier: name of the tier, which gives the time to spend on measurements.
         other_sizes: whether another platform's times are modelled at other batch sizes, too.
         changes: numbers of another platform to change, such as "link.cpu-gpu.gb_s=32" (`platforms.what_if`).
 

@@ -37,11 +37,7 @@ class TurningPoint:
 
 
 def turning_points(item: Workload, batch_size: int, platform: PlatformFile) -> list[TurningPoint]:
-    """Return the turning points of a platform's numbers up to a factor of `LARGEST`, the nearest first.
-
-    Args:
-        platform: another one than this machine, whose times are modelled.
-    """
+    """Return the turning points of a platform's numbers up to a factor of `LARGEST`, the nearest first."""
 
     def choice(name: str, factor: float) -> str:
         value = what_if.numbers(platform)[name]

@@ -41,9 +41,7 @@ def execute(
     A cell that raises an exception, or whose process dies, is stored as failed, and is due the next time.
 
     Args:
-        run: the run that stores the rows.
         report: called with the expected seconds done, their total, and the keys of the cells in hand.
-        last: called with what a cell found, in words, when it ends.
         processes: cells that are measured at the same time; None: one for each core.
 
     Raises:

@@ -75,13 +75,10 @@ def measure(
     Each cell is tried once. One that fails is stored as failed, and is due the next time.
 
     Args:
-        run: the run that stores the rows.
         cells: the plan, in order: what is worth most comes first.
         budget_s: the time, seconds.
         report: called with the seconds spent, the time, and what is measured.
-        last: called with what a cell found, in words, when it ends.
         done: keys of cells that are not measured, because another run holds them.
-        clock: returns seconds from some moment; must never decrease.
 
     Raises:
         UserError: the code was edited since the run began; the finished cells are stored.

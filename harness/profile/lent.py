@@ -215,7 +215,6 @@ def predictions(
 
     Args:
         own: the times of the machine's primitives; the simulated FPGA takes part if its times are among them.
-        host: the machine.
 
     Returns:
         The rows of `predict.with_slow_links`, which are not to be stored; a note names the GPU's machine.

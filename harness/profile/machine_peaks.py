@@ -57,7 +57,6 @@ class MachinePeak:
         device: the device, such as "cpu" or "cuda".
         quantity: quantity of its row, "peak" or "copy_bandwidth".
         amount: operations or bytes per call.
-        case: the function to time, with its set-up and its check.
         columns: further columns of its row, such as the precision.
         not_run: why it is not timed; empty if it is.
     """
@@ -211,9 +210,6 @@ def expect_copy(copy: np.ndarray, source: np.ndarray) -> None:
 
     The buffers are compared piece by piece, because a comparison of large buffers at once would take half as much
     memory again.
-
-    Raises:
-        AssertionError: they differ.
     """
     for start in range(0, len(source), PATTERN_BYTES):
         piece = slice(start, start + PATTERN_BYTES)

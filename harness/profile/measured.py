@@ -32,7 +32,6 @@ def profile(
     """Time each primitive on each backend, all in the same interleaved rounds; then time noisy ones further.
 
     Args:
-        batch_size: items per call of a batched primitive.
         budget_s: no further round begins after this time, seconds; but `statistics.FEWEST_SAMPLES` rounds
             always run.
         precisions: precisions of the learners in addition to float32.

@@ -112,7 +112,6 @@ def predictions(
 
     Args:
         rows: the times of the primitives: rows of suite `profile` for this machine, and of `SUITE` for the device.
-        device: a key of `DEVICES`.
 
     Returns:
         The rows of `predict.with_slow_links`, with suite `PREDICTIONS` and the simulated device.
@@ -130,7 +129,6 @@ def profile(
     The cycles come from the committed table, or from simulations where these are asked for (`cycles.timed_block`).
 
     Args:
-        batch_size: items per call of a batched primitive.
         device: a key of `DEVICES`, such as "fpga:u200".
 
     Returns:
@@ -155,11 +153,7 @@ def profile(
 
 
 def replay(workload: Workload, batch_size: int, device: str) -> list[PieceTime]:
-    """Profile only the replay of a workload on a simulated device, and return its rows, in seconds per call.
-
-    Args:
-        device: a key of `DEVICES`, such as "fpga:u200".
-    """
+    """Profile only the replay of a workload on a simulated device, and return its rows, in seconds per call."""
     if missing := sum_tree_backend.unavailable_reason():
         return [_not_run(workload, batch_size, device, "sum_tree.sample", missing)]
     return [*_tree_rows(workload, batch_size, device), *banked_replay(workload, batch_size, device)]
@@ -167,9 +161,6 @@ def replay(workload: Workload, batch_size: int, device: str) -> list[PieceTime]:
 
 def banked_replay(workload: Workload, batch_size: int, device: str) -> list[PieceTime]:
     """Profile the replay of a workload with as many sub-trees (S) as MAP's exploration chooses for a simulated device.
-
-    Args:
-        device: a key of `DEVICES`, such as "fpga:u200".
 
     Returns:
         Rows for sampling, updating and inserting one item, with the names of `BANKED`, in seconds per call. Their
@@ -330,10 +321,6 @@ def _learner_row(workload: Workload, batch_size: int, device: str) -> PieceTime:
 
 def pipelined_rows(workload: Workload, batch_size: int, device: str) -> Iterator[PieceTime]:
     """Yield the rows of a gradient step on each number of MAP's pipelines, for an algorithm that they run.
-
-    Args:
-        batch_size: transitions per gradient step, which the pipelines divide.
-        device: a key of `DEVICES`, such as "fpga:u200".
 
     Yields:
         A row for each number of pipelines that fits the device. The first number that does not fit has a row that is

@@ -302,7 +302,6 @@ def prediction_errors(
     Args:
         simulated: whether to return the errors of trainings with a simulated device, instead of those on measured
             devices alone.
-        strategy: the strategy that predicted, by default this project's.
     """
     judged = (
         p

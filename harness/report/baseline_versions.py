@@ -17,11 +17,7 @@ QUANTITIES = {
 
 
 def baseline_versions(frame: pd.DataFrame) -> Iterator[BaselineVersions]:
-    """Yield every compared system with each set of versions and settings that it ran with, this project first.
-
-    Args:
-        frame: the stored measurements of a run, one per row, as `Store.frame()` returns them, including failed ones.
-    """
+    """Yield every compared system with each set of versions and settings that it ran with, this project first."""
     groups: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Any]] = {}
     for row in records(frame[frame["value"].notna()]):
         if row.quantity in QUANTITIES.get(row.suite, ()):

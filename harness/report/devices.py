@@ -57,11 +57,7 @@ class Devices:
     letters: Mapping[str, str]
 
     def machine(self, entry: Entry, kind: str) -> str:
-        """Return the letter of the machine that measured a number, with the device's name; empty if it needs none.
-
-        Args:
-            kind: kind of the device, such as "cuda".
-        """
+        """Return the letter of the machine that measured a number, with the device's name; empty if it needs none."""
         if not entry.machine:
             return ""
         name = machine_facts.device_name(self.machines[entry.machine], "cpu" if kind != GPU else GPU)

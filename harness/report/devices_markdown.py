@@ -18,11 +18,7 @@ def picture_of(key: str) -> Path:
 
 
 def page(devices: Devices, drawn: set[str]) -> str:
-    """Return the page in Markdown.
-
-    Args:
-        drawn: keys of the figures that have a picture.
-    """
+    """Return the page in Markdown."""
     lines = [
         "# CPU, GPU and FPGA next to each other",
         "",

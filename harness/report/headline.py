@@ -238,11 +238,7 @@ def _write_text(text: str, target: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the headline results and print the paths of the written files; exits with 2 on a user's mistake.
-
-    Args:
-        arguments: those of the command line; by default those of this process.
-    """
+    """Write the headline results and print the paths of the written files; exits with 2 on a user's mistake."""
     parser = argparse.ArgumentParser(
         "python -m placerl.harness.report.headline",
         description="Write the headline results of a committed reference run: README's results, the picture of "

@@ -358,9 +358,6 @@ def render_claims(
     """Yield the key and the HTML page of each claim, a statement of a paper that is checked.
 
     A page shows the published and this project's numbers, the measurements used, and how to repeat them.
-
-    Args:
-        home: relative path of the folder whose pages link to all machines; empty if that is the folder of this machine.
     """
     template, shared = environment().get_template("claim.html.j2"), _shared(content, "papers", home, "../")
     device_figures = {claim.key: some[0].key for some in by_figure() for claim in some}
@@ -398,11 +395,7 @@ def _setting(row: Any) -> str:
 def render_papers(
     content: Content, figures: Mapping[str, Markup], home: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """Yield the key and the HTML page of each paper: its figures in the paper's own axes, and its statements.
-
-    Args:
-        home: relative path of the folder whose pages link to all machines; empty if that is the folder of this machine.
-    """
+    """Yield the key and the HTML page of each paper: its figures in the paper's own axes, and its statements."""
     template, shared = environment().get_template("paper.html.j2"), _shared(content, "papers", home, "../")
     for key in papers.titles():
         verdicts = [verdict for verdict in content.verdicts if verdict.paper == key]

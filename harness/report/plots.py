@@ -292,9 +292,6 @@ def of_devices(figure: DeviceFigure) -> Markup | None:
 def in_the_paper_s_axes(verdict: Verdict, rows: pd.DataFrame) -> Markup | None:
     """Return the figure that a claim (a statement of a paper) draws in the axes of the paper's own figure.
 
-    Args:
-        verdict: the verdict whose claim may define a figure.
-
     Returns:
         The figure as SVG; None if the claim defines no figure, or if the measurements are not sufficient.
     """

@@ -44,9 +44,6 @@ def read(path: Path, references: Iterable[Reference] = ()) -> Content:
 
     Args:
         references: committed runs; the one that matches the run best is shown with it.
-
-    Raises:
-        UserError: there is no such store, or it has another version.
     """
     return read_all(path, references)[0]
 
@@ -76,9 +73,6 @@ def arrange(frame: pd.DataFrame, runs: tuple[RunRecord, ...], run: RunRecord | N
     """Return the contents of a report on one run, with runs of other tiers with the same code on the same machine.
 
     A tier (quick, standard or full) says how much a run measures.
-
-    Args:
-        run: the run of the report; None if there is none.
     """
     together = [r.id for r in runs if run and _same_code(r, run)]
     mine = last_attempts(frame[frame["run"].isin(together)])

@@ -45,8 +45,6 @@ class TextTable:
 
     Attributes:
         name: name of the file, without the suffix.
-        title: title of the table.
-        columns: headings.
         rows: each with as many cells as there are headings.
         source: the command that measures the table's contents, shown if there are no rows.
     """
@@ -64,12 +62,7 @@ class TextTable:
 
 
 def number_text(number: Number | None, absent: str = "not run") -> str:
-    """Return a number as text: value, unit, interval, provenance, and "suspect" if it is impossible.
-
-    Args:
-        number: the number, or None.
-        absent: text for None.
-    """
+    """Return a number as text: value, unit, interval, provenance, and "suspect" if it is impossible."""
     if number is None:
         return absent
     scale, unit = scale_and_unit(number.value, number.unit)

@@ -78,45 +78,27 @@ class Cell:
 
         A lack of memory is no result either: another program may have held the memory, or this process itself. Trying
         again costs little, because memory is checked before anything is measured.
-
-        Args:
-            run: the stored results of one plan on one machine.
         """
         return any(row.status != "failed" and not _lacks_memory(row) for row in self.rows(run))
 
     def due(self, run: Run) -> bool:
-        """Return whether this cell must be measured in a run, for the first time or again; never if it is moot.
-
-        Args:
-            run: the stored results of one plan on one machine.
-        """
+        """Return whether this cell must be measured in a run, for the first time or again; never if it is moot."""
         return (not self.finished(run) or self.stale(run)) and not self.moot(run)
 
     def failed(self, run: Run) -> bool:
         """Return whether this cell, or a part of it, failed the last time that it was measured, and is due again.
 
         A cell that only lacked memory is due, too, but did not fail: a small machine cannot measure it.
-
-        Args:
-            run: the stored results of one plan on one machine.
         """
         return self.due(run) and any(row.status == "failed" for row in self.rows(run))
 
     def older_than_needed(self, run: Run) -> bool:
-        """Return whether a cell that this one needs was measured after it, so that its rows are out of date.
-
-        Args:
-            run: the stored results of one plan on one machine.
-        """
+        """Return whether a cell that this one needs was measured after it, so that its rows are out of date."""
         last = {name.partition("#")[0]: place for place, name in enumerate(run.cells())}
         return self.key in last and any(last.get(key, -1) > last[self.key] for key in self.needs)
 
     def rows(self, run: Run) -> Sequence[Row]:
-        """Return the rows of the last time that this cell was measured in a run; empty if it never was.
-
-        Args:
-            run: the stored results of one plan on one machine.
-        """
+        """Return the rows of the last time that this cell was measured in a run; empty if it never was."""
         attempts = list(takewhile(run.finished, self._attempts()))
         return run.measurements(cell=attempts[-1]) if attempts else []
 
@@ -124,7 +106,6 @@ class Cell:
         """Store the rows of this cell, which was just measured, as its next attempt; earlier attempts are kept.
 
         Args:
-            run: the stored results of one plan on one machine.
             rows: at least one row.
         """
         run.finish(next(name for name in self._attempts() if not run.finished(name)), rows)

@@ -26,9 +26,7 @@ def crash_marker(store: Path, run: str, cell: str) -> Iterator[int]:
     runs are kept: a cell that is measured first on every restart must not erase the crashes in a later one.
 
     Args:
-        store: the store's file.
         run: the run's key; in a new run, such as one of another revision, a cell starts without crashes.
-        cell: the cell's key.
 
     Yields:
         The number of times in a row that the process has crashed in this cell before.

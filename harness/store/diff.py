@@ -88,12 +88,9 @@ class Key(NamedTuple):
     Attributes:
         parameters: the columns by which rows are kept apart (`DISTINGUISHING`), as "name=value, ...".
         suite: the purpose of the measurement, such as "profile".
-        workload: the workload's name; empty if there is none.
         primitive: what was measured, such as "sum_tree.sample".
         who, where: whose number it is and where it ran, such as "native" and "cpu"; empty if there is none.
         batch_size: transitions in a batch; None if there is none.
-        quantity: the quantity's name, such as "time_per_call".
-        unit: the quantity's unit, such as "s".
     """
 
     suite: str
@@ -112,7 +109,6 @@ class Difference:
     """The comparison of one quantity in two runs.
 
     Attributes:
-        key: identifies the quantity.
         before, after: median of the values in the older and in the newer run, in the key's unit; None if a run has
             no value.
         ratio: after / before; None if one is missing, if before is not positive, or if after is negative.
@@ -139,8 +135,6 @@ def diff(before: Iterable[Row], after: Iterable[Row], *, incomparable: str = "")
     """Compare two stored runs, and decide for each quantity whether it got better or worse, or give no verdict.
 
     Args:
-        before: the measurements of the older run.
-        after: the measurements of the newer run.
         incomparable: why no quantity can get a verdict, such as another machine; empty if the runs can be compared.
 
     Returns:

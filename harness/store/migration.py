@@ -92,11 +92,7 @@ RENAMED: Mapping[type[Row], Mapping[str, str]] = {
 
 
 def kind_of(suite: str, quantity: str, primitive: str = "") -> type[Row]:
-    """Return the kind of a row of schema 1.
-
-    Args:
-        suite, quantity, primitive: the row's columns.
-    """
+    """Return the kind of a row of schema 1."""
     if quantity == "failure" and (suite not in (Suite.RUN, Suite.CLUSTER) or primitive != "training"):
         return rows.Failure
     if suite in PREDICTING or (suite in _VALIDATIONS and quantity.startswith("predicted_")):

@@ -77,9 +77,6 @@ class CellPeak:
     """The peak memory of a cell, a unit of work of a run: counted from when the object is created.
 
     It is recorded only while the run's own peak is (`recorded`).
-
-    Args:
-        run: the run that gets the rows.
     """
 
     def __init__(self, run: Run) -> None:

@@ -76,7 +76,6 @@ def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
 
     Args:
         name: name of the reference; if it is a tier's, the last run of this tier is written, else the last of all.
-        folder: output folder; created if it does not exist.
 
     Raises:
         UserError: the store does not exist or holds no run, the name is not allowed, or the folder cannot be written.
@@ -258,11 +257,7 @@ def _row(values: dict[Any, Any]) -> Row:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Save a reference run and print the paths of its two files; exits with 2 on a user's mistake.
-
-    Args:
-        arguments: those of the command line; by default those of this process.
-    """
+    """Save a reference run and print the paths of its two files; exits with 2 on a user's mistake."""
     parser = argparse.ArgumentParser(
         "python -m placerl.harness.store.reference",
         description="Save the last run of a store as a reference run, with which reports compare later runs.",

@@ -119,9 +119,6 @@ class Run:
     """A stored run: the measurements of one tier (a size of the plan), one revision of the code and one machine.
 
     `Store.begin_run` returns a run. Finished cells (units of work) can be added to it.
-
-    Attributes:
-        record: what identifies the run.
     """
 
     def __init__(self, store: "Store", record: RunRecord) -> None:
@@ -155,11 +152,7 @@ class Run:
         self._store.close()
 
     def finished(self, cell: str) -> bool:
-        """Return whether a cell (a unit of work) is finished, in this process or in an earlier one.
-
-        Args:
-            cell: the cell's name, such as "profile/hopper-ddpg/256".
-        """
+        """Return whether a cell (a unit of work) is finished, in this process or in an earlier one."""
         with self._store.reading() as database:
             query = "SELECT 1 FROM cell WHERE run_id = ? AND name = ?"
             return database.execute(query, (self.record.id, cell)).fetchone() is not None
@@ -236,7 +229,6 @@ class Store:
         """Open the store at `path`; creates it (and its folder) if it does not exist.
 
         Args:
-            path: the store's file.
             read_only: whether to create and change nothing; the file must then exist, and is read as it is now: what
                 another process stores later does not show.
             timeout_s: how long to wait for another process that holds the file locked, at least 0.
@@ -316,7 +308,6 @@ class Store:
             tier: the size of the plan that is run: "quick", "standard", "full", or another name.
             revision: from `harness.core.revision.revision()`.
             machine: from `harness.platforms.this_machine.describe()`, or as JSON; its "fingerprint" identifies it.
-            fresh: whether to begin a new run even if there is one to resume.
 
         Raises:
             ValueError: `machine` has no fingerprint.
@@ -420,9 +411,6 @@ class Store:
         proves to be its continuation: with the same identity, and with all cells that are here, unchanged and first.
 
         This is one transaction: either everything is copied or nothing.
-
-        Args:
-            other: an open store.
 
         Returns:
             Number of cells added.

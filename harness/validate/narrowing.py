@@ -125,12 +125,7 @@ def dropped(run: Iterable[Race]) -> Dropped:
 
 
 def slower_among(slower: Dropped, mapping: Mapping, loop: Loop) -> list[str]:
-    """Return with which sets of devices (`HERE`, `WITH_SIMULATED`) a mapping is clearly slower than the fastest one.
-
-    Args:
-        slower: the mappings that each race dropped.
-        loop: the loop in which the mapping ran.
-    """
+    """Return with which sets of devices (`HERE`, `WITH_SIMULATED`) a mapping is clearly slower than the fastest one."""
     return [devices for (raced, devices), those in slower.items() if raced is loop and mapping in those]
 
 
@@ -141,7 +136,6 @@ class Narrowing:
         runs: the timed trainings, by the name of their case, which give the gradient steps per call.
         pieces: the calls from which throughput is predicted.
         board: times of calls on the simulated FPGA that are the same in every round.
-        strategies: the strategies whose choices are judged.
     """
 
     def __init__(
@@ -165,7 +159,6 @@ class Narrowing:
         Args:
             seconds: seconds per call so far, by the name of a case, or `<case>: <part>`, and by round.
             cost_s: seconds that each case adds to a round.
-            left_s: remaining seconds.
         """
         rates = {
             name: {number: run.gradient_steps / s for number, s in seconds[name].items()}

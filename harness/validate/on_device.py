@@ -32,12 +32,7 @@ FEWEST_ROUNDS = statistics.FEWEST_SAMPLES
 
 
 def cell(item: Workload, batch_size: int, budget_s: float, kind: str) -> Cell:
-    """Return the cell, a piece of the plan, that trains under the mappings of a kind of device (`mappings`).
-
-    Args:
-        budget_s: seconds that the cell takes.
-        kind: the kind of device, such as "cuda".
-    """
+    """Return the cell, a piece of the plan, that trains under the mappings of a kind of device (`mappings`)."""
 
     def measured(run: Run, report: Report) -> Sequence[Row]:
         return trained(item, batch_size, budget_s, report, mappings(item, kind))

@@ -174,7 +174,6 @@ def cell(item: Workload, batch_size: int, budget_s: float, precisions: Sequence[
     """Return the cell, a piece of the plan, that validates predictions for one workload at one batch size.
 
     Args:
-        budget_s: seconds that the cell takes.
         precisions: numeric precisions of the learners in addition to float32, such as "bfloat16". If there are any,
             the cell's rows have suite `PRECISION_SUITE`.
     """
@@ -234,9 +233,6 @@ def unsupported(item: Workload, precisions: Sequence[str] = ()) -> list[Placemen
     """Return the mappings (backends of learner, replay management and storage) that cannot run the workload.
 
     They are built from the learners and replay managers of this machine.
-
-    Args:
-        precisions: numeric precisions of the learners in addition to float32, such as "bfloat16".
     """
     return [mapping for mapping in _of_this_machine(item, precisions) if not _can_run(item, mapping)]
 
@@ -300,7 +296,6 @@ def validate(
             rounds leave out what is clearly slower than the best (`harness.validate.narrowing`).
         platform: this machine, as the performance models see it.
         baselines: rates of other libraries that ran on this workload and batch size.
-        precisions: numeric precisions of the learners in addition to float32, such as "bfloat16".
 
     Returns:
         All rows: times, throughputs, predictions with errors, regrets, overheads and portabilities. The module's
@@ -390,11 +385,7 @@ def validate(
 def piece_rows(
     pieces: Sequence[PrimitiveCase], timings: Mapping[str, measure.Timing], item: Workload, batch_size: int
 ) -> list[PieceTime]:
-    """Return the times of pieces (calls of the training loop) as rows.
-
-    Args:
-        timings: the results of `measure.measure`, by name of the case.
-    """
+    """Return the times of pieces (calls of the training loop) as rows."""
     rows = (
         one.timing(timings).measurement(
             PieceTime,

@@ -101,9 +101,7 @@ def with_gpu(
     """Return the choices for a machine with a GPU of another machine, then those with the simulated FPGA as well.
 
     Args:
-        own: the times of the machine's primitives.
         counted: those of the simulated FPGA; without any there are no choices with it.
-        host: the machine.
     """
     found = []
     for more in ((), counted) if any(row.value is not None for row in counted) else ((),):
@@ -121,7 +119,6 @@ def judged(rows: Iterable[PredictedRate], devices: str, machine: str) -> list[Ju
 
     Args:
         rows: the predictions of the strategies (`harness.mapping.predict`).
-        devices: the devices that the strategies could choose.
         machine: which of them is another machine's, and of which.
     """
     predicted = [row for row in rows if row.value is not None]

@@ -40,9 +40,7 @@ def regrets(
     the verdict holds for fast links only.
 
     Args:
-        predicted: rows of the predictions, with the devices among which each was chosen.
         ran: measured throughput by (mapping as text, loop).
-        dropped: the mappings that each race dropped.
     """
     rows = []
     for devices in (HERE, WITH_SIMULATED):

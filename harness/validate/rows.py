@@ -94,11 +94,8 @@ def achieved(
 
     Args:
         fields: fields of the row to make: "workload" and "batch_size".
-        mapping: where learner, replay management and storage ran.
-        loop: form of the training loop, such as fused or overlapped.
         timings: timings of everything that the validation timed, by name.
         run: the timed training; None if it could not be made.
-        columns: further columns of the row.
     """
     steps = run.gradient_steps if run else 1
     whole = case_name(mapping, loop)
@@ -141,7 +138,6 @@ class Profile:
     Args:
         rows: the times of suite `validation`, one per timed call.
         rounds: for each row, its seconds by number of the round; empty if the value is the same in every round.
-        batch_size: batch size of the rows.
     """
 
     def __init__(self, rows: Sequence[PieceTime], rounds: Sequence[Rounds], batch_size: int) -> None:
@@ -198,11 +194,6 @@ def beside(
 
     Args:
         predicted: a row of predicted throughput, from `predict.measurements`.
-        strategy: the performance model that made the prediction.
-        ran: measured throughput by (mapping as text, loop).
-        profile: the times per call in each round.
-        problem: the properties of the workload from which the strategy predicts, such as its batch size.
-        platform: the machine, as the strategy sees it.
     """
     columns: dict[str, Any] = {"loop": str(strategy.loop)}
     if predicted.value is None:
@@ -244,9 +235,7 @@ def under(loop: Loop, mapping: str, ran: MappingABC[tuple[str, Loop], Achieved])
     is then also that of the strict loop.
 
     Args:
-        loop: form of the training loop, an order of its calls.
         mapping: where learner, replay management and storage run, as text such as "torch-native-cpu".
-        ran: measured throughput by (mapping as text, loop).
     """
     run = ran.get((mapping, loop))
     if run is None and loop is Loop.STRICT:
@@ -294,12 +283,7 @@ def overheads(
     of the overhead.
 
     Args:
-        predicted: rows of predictions.
-        ran: measured throughput by (mapping as text, loop).
         strategy: the performance model that gives the time of actors and of gradient steps.
-        profile: the times per call in each round.
-        problem: the properties of the workload from which the strategy predicts, such as its batch size.
-        platform: the machine, as the strategy sees it.
     """
     rows = []
     for row in predicted:
@@ -363,7 +347,6 @@ def portabilities(
             reaches on the others; one that did not run, or lacks none and did not run on each device, has a row
             "not_run".
         algorithm: the workload's algorithm; libraries that do not have it are left out.
-        dropped: the mappings that each race dropped.
         unsupported: mappings of this machine that this project cannot run; an assignment with only such mappings
             counts as not supported.
     """

@@ -115,7 +115,6 @@ class StudiedCell:
         Args:
             strategy: "placerl", or the name of a strategy (performance model).
             choice: the way to run the training that the row is about; None if it is about none.
-            values: further fields of the row, such as quantity and value.
         """
         common: dict[str, Any] = {
             "suite": SUITE,
@@ -141,7 +140,6 @@ def study(
     Args:
         timed: times choices and the calls from which they are predicted.
         budget_s: seconds of the whole study; each of its parts runs at least one round.
-        clock: returns seconds from some moment.
 
     Returns:
         Rows with the rate of every choice, or why it was not run; the predicted rate of those that could be

@@ -74,9 +74,6 @@ class Final:
 class FewCores:
     """A platform of which a training may use only some cores.
 
-    Args:
-        cpu_cores: number of cores that the training may use.
-
     Attributes:
         name: the platform's name.
     """
@@ -85,19 +82,11 @@ class FewCores:
         self.platform, self.name, self.cpu_cores = platform, platform.name, cpu_cores
 
     def bytes_per_s(self, source: str, target: str) -> float:
-        """Return the bandwidth of the platform between two devices, bytes per second (`Platform.bytes_per_s`).
-
-        Args:
-            source, target: names of the devices, such as "cpu".
-        """
+        """Return the bandwidth of the platform between two devices, bytes per second (`Platform.bytes_per_s`)."""
         return self.platform.bytes_per_s(source, target)
 
     def latency_s(self, source: str, target: str) -> float:
-        """Return the platform's latency of a transfer between two devices, seconds (`Platform.latency_s`).
-
-        Args:
-            source, target: names of the devices, such as "cpu".
-        """
+        """Return the platform's latency of a transfer between two devices, seconds (`Platform.latency_s`)."""
         return self.platform.latency_s(source, target)
 
 
@@ -118,7 +107,6 @@ class MeasuredCell:
 
     Args:
         batch_size: transitions per gradient step; the replay holds at least one batch.
-        cores: number of cores that this process may use.
 
     Attributes:
         choices: all choices of the study.
@@ -388,9 +376,6 @@ def set_threads(torch_threads: int, blas_threads: int) -> None:
     Settings with several numbers of threads share a process. A training that starts sets both numbers, too, so if
     PyTorch's number is the wanted one, nothing is done: in a process, one number of PyTorch's threads must always go
     with the same number of NumPy's.
-
-    Args:
-        torch_threads, blas_threads: number of threads of PyTorch, and of NumPy's matrix products.
     """
     if torch.get_num_threads() != torch_threads:
         torch.set_num_threads(torch_threads)

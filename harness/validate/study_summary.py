@@ -89,7 +89,6 @@ def choice_part(row: StudyResult, name: str) -> str:
     """Return one part of the choice (way to run the training) that a row is about, as text.
 
     Args:
-        row: a row of a study.
         name: the part: "learner", "replay", "storage", "loop", "ahead", "threads", "actors" or "processes".
     """
     mapping = dict(zip(PARTS[:3], row.mapping.split("-"), strict=True))

@@ -168,11 +168,7 @@ def _check_observation(space: Any, name: str, field: str) -> None:
 
 
 def seeded(make: MakeEnvironment, seed: int) -> gymnasium.Env[Any, Any]:
-    """Create an environment and reset it once with a seed.
-
-    Args:
-        seed: seed of the reset; further resets need no seed.
-    """
+    """Create an environment and reset it once with a seed."""
     environment = make()
     contract.reset(environment, seed)
     return environment

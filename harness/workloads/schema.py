@@ -231,7 +231,6 @@ def from_tables(tables: Mapping[str, Any], source: object) -> Workload:
 
     Args:
         tables: the file's tables by name, such as "environment" and "algorithm".
-        source: the file or option to name in an error.
 
     Raises:
         UserError: a field is wrong, missing or unknown; the message names the first one.
@@ -244,7 +243,6 @@ def override(workload: Workload, field: str, value: object, source: object) -> W
 
     Args:
         field: path of an existing field, such as `training.batch_size`.
-        source: the option that sets it, such as `--batch-size`; it is named in an error.
 
     Raises:
         UserError: the value is not allowed.
@@ -265,9 +263,6 @@ def with_batch_size(workload: Workload, batch_size: int, source: object) -> Work
     """Return the workload with another batch size.
 
     If the replay would hold less than a batch when learning starts, learning starts later, with a full batch.
-
-    Args:
-        source: the option that sets it; it is named in an error.
 
     Raises:
         UserError: the batch size is out of range, or more than the replay can hold.

@@ -31,7 +31,6 @@ def algorithm_of(
     """Return the algorithm of a task, created for the shapes of the task's environment.
 
     Args:
-        workload: the task, a `Workload` or a `CustomTask`.
         dtype: data type of parameters and batches; a user's own algorithm (`CustomTask`) keeps its own.
         evaluating: whether actors also compute TD errors (`Algorithm.evaluating`); not read for a user's own algorithm.
     """
@@ -53,9 +52,6 @@ def columns_of(workload: Task) -> dict[str, FieldSpec]:
     """Return the shape and dtype of each column of a task's transitions, by name, to create the replay's storage.
 
     Observations are float32, but the frames of a workload (observations of more than one dimension) are uint8.
-
-    Args:
-        workload: the task, a `Workload` or a `CustomTask`.
     """
     if isinstance(workload, CustomTask):
         return workload.columns()

@@ -284,7 +284,6 @@ class Algorithm(ABC):
         It draws random numbers with `draw_exploration`, and passes them to `explored`.
 
         Args:
-            parameters: from `acting_parameters`, as NumPy arrays.
             observation: (n, *observation_shape).
         """
         draws = self.draw_exploration(len(observation), environment_step, rng)

@@ -148,10 +148,6 @@ class DDPG(ActorCritic):
 
         They equal those of a gradient step whose target networks equal the online ones.
 
-        Args:
-            parameters: from `acting_parameters` of an algorithm that is `evaluating`, as NumPy arrays.
-            batch: the columns of n transitions, without `weight`; `terminated` may be bool.
-
         Raises:
             NotImplementedError: the algorithm is not `evaluating`, so that actors have no critic.
         """

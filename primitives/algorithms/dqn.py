@@ -178,7 +178,6 @@ class DQN(base.Algorithm):
 
         Args:
             parameters: from `acting_parameters`, as NumPy arrays, whether or not the algorithm is `evaluating`.
-            batch: the columns of n transitions, without `weight`; `terminated` may be bool.
         """
         q: Any = self.q
         reward, action = batch["reward"], batch["action"]

@@ -112,7 +112,6 @@ def initialise(
     """Create random parameters.
 
     Args:
-        network: the network that the parameters are for.
         generator: CPU generator; a seed gives the same parameters in every `dtype`, up to rounding.
         dtype: float32 or float64.
         gains: one number per layer: its weights are orthogonal with this gain, and its biases 0 (usual for PPO).
@@ -148,11 +147,7 @@ def join(**parts: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def part(parameters: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    """Return one network's parameters from parameters that `join` joined, without the prefix in their names.
-
-    Args:
-        prefix: the network's name in them, such as "first".
-    """
+    """Return one network's parameters from parameters that `join` joined, without the prefix in their names."""
     start = f"{prefix}."
     return {name[len(start) :]: value for name, value in parameters.items() if name.startswith(start)}
 
@@ -348,7 +343,6 @@ class NetworkDescription:
 
         Args:
             input_shape: shape of an observation, or (S + A,) for an observation joined with an action.
-            outputs: number of outputs.
             output_activation: activation after the last layer, such as "tanh"; only "none" for "nature_cnn".
 
         Raises:

@@ -283,8 +283,6 @@ class PPO(base.Algorithm):
         The losses are "value" and, unless the variant is "value", "policy", "kl" and "entropy" (both in nats).
 
         Args:
-            batch: the columns that `columns` lists.
-            draws: not used, because the step has no random numbers.
             variant: the kind of step: "full", or "value", which leaves the policy unchanged.
 
         Returns:

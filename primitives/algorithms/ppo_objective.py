@@ -78,7 +78,6 @@ class PpoObjective(PPO):
 
         Args:
             state: the state before, of which only "policy_log_std" is read.
-            batch: the columns that `columns` lists.
             draws, variant: not used.
         """
         settings = self.hyperparameters
@@ -116,7 +115,6 @@ class PpoObjective(PPO):
         Args:
             parameters: the acting parameters of PPO, of which "policy.log_std" is read for continuous actions.
             output: (n, A), the policy network's outputs, an array.
-            action: the actions, an array.
         """
         policy = {} if self.discrete else {"log_std": torch.as_tensor(parameters["policy.log_std"])}
         return self.distribution(policy, torch.as_tensor(output), torch.as_tensor(action))[0]
@@ -127,6 +125,5 @@ class PpoObjective(PPO):
         Args:
             parameters: the policy's "policy.log_std" for continuous actions.
             output: (n, A), the policy network's outputs.
-            draws: random numbers from `draw_exploration`.
         """
         return self._drawn(parameters, output, draws)

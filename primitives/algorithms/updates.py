@@ -75,7 +75,6 @@ class Updates:
             loss: maps parameters and batch to (scalar loss, auxiliary results of the forward pass: a tensor or
                 tuple of tensors, each with one number per sample or a mean over the batch). Everything that it
                 computes about a sample must come from `batch`, so that it can be evaluated on parts of the batch.
-            parameters: point at which to differentiate.
             batch: tensors whose first dimension is the batch.
 
         Returns:
@@ -102,7 +101,6 @@ class Updates:
 
         Args:
             gradients: their gradients, by the same names.
-            state: Adam's moments before the update.
             learning_rate: Adam's step size, a number or ().
 
         Returns:

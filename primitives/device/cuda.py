@@ -76,11 +76,7 @@ class CudaEvent(Event):
 
 
 class CudaGraph(Graph):
-    """A CUDA graph, and the buffers that it reads and writes.
-
-    Args:
-        stream: the stream that recorded it.
-    """
+    """A CUDA graph, and the buffers that it reads and writes."""
 
     def __init__(self, stream: "CudaStream") -> None:
         super().__init__()
@@ -181,9 +177,6 @@ class CudaDevice(Device):
     """A CUDA device.
 
     `place` is ("cuda", number). A buffer is a CuPy array of bytes.
-
-    Args:
-        number: number of the device.
 
     Attributes:
         cupy: the module `cupy`.

@@ -41,9 +41,6 @@ def create(which: int | str = "") -> "OpenclDevice":
 
     Args:
         which: position in `opencl_runtime.devices()`, "cpu" for the first CPU, or a part of a device's name.
-
-    Raises:
-        ValueError: there is no such device.
     """
     return OpenclDevice(opencl_runtime.choose_for_learner(which))
 
@@ -109,11 +106,7 @@ class OpenclEvent(Event):
 
 
 class OpenclGraph(Graph):
-    """A recorded sequence, after which a stream has an event.
-
-    Args:
-        stream: the stream that recorded it.
-    """
+    """A recorded sequence, after which a stream has an event."""
 
     def __init__(self, stream: "OpenclStream") -> None:
         super().__init__()

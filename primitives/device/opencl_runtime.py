@@ -121,9 +121,6 @@ def choose_for_learner(device: str | int = "cpu") -> Any:
 
     Args:
         device: "cpu" for the first CPU, whatever its name; otherwise a position of `devices()` or a part of a name.
-
-    Raises:
-        ValueError: there is no such device.
     """
     if device == "cpu":
         for candidate in devices():

@@ -53,11 +53,7 @@ def ids() -> tuple[str, ...]:
 
 
 def fields_of(env: native.VectorEnv) -> dict[str, FieldSpec]:
-    """Return the columns of an environment's transitions.
-
-    Args:
-        env: the native environment of the same id.
-    """
+    """Return the columns of an environment's transitions."""
     action = FieldSpec((), np.int64) if env.action_count else FieldSpec((env.action_width,), np.float32)
     return transition_fields(FieldSpec((env.observation_width,), np.float32), action)
 

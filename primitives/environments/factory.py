@@ -12,11 +12,7 @@ def ids() -> tuple[str, ...]:
 
 
 def unavailable_reason(id: str) -> str:
-    """Return why an environment cannot be created here, as text; empty if it can.
-
-    Args:
-        id: Gymnasium's id, such as "CartPole-v1".
-    """
+    """Return why an environment cannot be created here, as text; empty if it can."""
     if id in native.classic_ids():
         return ""
     if id in native.mujoco_files():
@@ -44,7 +40,6 @@ def make_native(
     The object checks only the sizes and the types of arrays. For classic control, Gymnasium need not be installed.
 
     Args:
-        id: Gymnasium's id.
         count: number of environments, at least 1.
         autoreset: when the next episode begins: "next_step", "same_step" or "disabled", Gymnasium's modes.
         episode_steps: time limit, at least 1, or 0 for none; None for that of Gymnasium's registry.

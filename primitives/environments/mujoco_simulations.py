@@ -46,11 +46,7 @@ def unavailable_reason() -> str:
 
 
 def library_reason(mujoco: Any) -> str:
-    """Return why the shared library of a `mujoco` package cannot be used, as text; empty if it can.
-
-    Args:
-        mujoco: the imported package.
-    """
+    """Return why the shared library of a `mujoco` package cannot be used, as text; empty if it can."""
     library = _library(mujoco)
     if isinstance(library, str):
         return library

@@ -143,12 +143,6 @@ def require_supported(
 ) -> None:
     """Check that a backend supports everything that the graph uses.
 
-    Args:
-        backend: name of the backend, for the message.
-        kinds: node kinds that the backend supports.
-        operations: scalar operations that it supports in element-wise programs.
-        dtypes: dtypes that it supports.
-
     Raises:
         UnsupportedOperationError: the message names the operation, the user's line and the backend.
     """
@@ -170,7 +164,6 @@ def copy_node(source: View, target: View, dtype: str) -> Node:
 
     Args:
         source, target: views of the same shape.
-        dtype: dtype of the elements, such as "float32".
     """
     program = (Instruction("copy", (0,), dtype),)
     return Node("elementwise", (source.squeezed(),), (target.squeezed(),), program, (1,))

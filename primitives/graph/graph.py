@@ -311,11 +311,7 @@ class Graph:
         return sum(prod(node.outputs[0].shape) * node.inputs[0].shape[-1] for node in self.nodes_of("matmul"))
 
     def nodes_of(self, kind: str) -> Iterator[Node]:
-        """Yield the nodes of one kind, in order.
-
-        Args:
-            kind: kind of the nodes, such as "matmul".
-        """
+        """Yield the nodes of one kind, in order."""
         return (node for node in self.nodes if node.kind == kind)
 
     def to_json(self) -> str:

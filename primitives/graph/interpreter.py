@@ -172,20 +172,11 @@ class ReferenceExecutable(Executable):
         return self._leaves
 
     def write_state(self, name: str, value: Array) -> None:
-        """Set one array (leaf) of the learner's state.
-
-        Args:
-            name: name of the state's buffer, such as `state/actor/0.weight`.
-            value: the new values, in the buffer's shape.
-        """
+        """Set one array (leaf) of the learner's state."""
         self._state[name][...] = np.asarray(value).ravel()
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step node by node, and return copies of the graph's outputs by name.
-
-        Args:
-            inputs: each input buffer's array by its name, such as `batch/reward`.
-        """
+        """Run one gradient step node by node, and return copies of the graph's outputs by name."""
         graph, arrays = self.graphs[variant], self._arrays[variant]
 
         def located(view: View) -> Array:

@@ -42,7 +42,6 @@ def leaf_names(prefix: str, tree: Any) -> list[str]:
     """Return the name of each leaf of a pytree, such as `PREFIX/critic_adam/mean/0.weight`, in the leaves' order.
 
     Args:
-        prefix: the beginning of every name, such as "state".
         tree: nested dicts, tuples and NamedTuples of tensors.
     """
     leaves, _ = pytree.tree_flatten_with_path(tree)

@@ -207,10 +207,8 @@ def create(
 
     Args:
         algorithm: from `primitives.algorithms.create`; its initial state is rounded to the formats.
-        precision: the formats, and the delay.
         backend: one of `backends()`; all agree bit by bit.
         device: "cpu", or also "cuda" with PyTorch.
-        batch_size: transitions per gradient step, at least 1.
         threads: threads that share the large operations of a step: at most 64 for backend "native", else 1. The
             results do not depend on it.
 

@@ -59,7 +59,6 @@ def checked_state(own: Mapping[str, np.ndarray], state: Mapping[str, Any]) -> Ch
     """Check the whole of a `state_dict`, so that nothing of a wrong one is loaded.
 
     Args:
-        own: arrays of the learner's state by name.
         state: the state to load. It may lack "generator".
 
     Raises:
@@ -93,9 +92,6 @@ def checked_state(own: Mapping[str, np.ndarray], state: Mapping[str, Any]) -> Ch
 
 def checked_count(state: Mapping[str, Any], name: str) -> int:
     """Return a number of steps of a `state_dict`.
-
-    Args:
-        name: name of the number, such as "gradient_steps".
 
     Raises:
         ValueError: the value is not a whole number of at least 0.
@@ -142,12 +138,7 @@ class Policy(Protocol):
     def acting_td_errors(
         self, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]
     ) -> np.ndarray:
-        """Return TD errors that the policy's parameters suffice for, (n,); see `Algorithm.acting_td_errors`.
-
-        Args:
-            parameters: the parameters to act with, from `Learner.policy_parameters`.
-            batch: the columns of n transitions.
-        """
+        """Return TD errors that the policy's parameters suffice for, (n,); see `Algorithm.acting_td_errors`."""
 
 
 class Learner(OwnProcess, ABC):

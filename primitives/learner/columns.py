@@ -56,7 +56,6 @@ def refuse_columns(found: Iterable[str], known: Collection[str]) -> None:
     """Check that there are no columns that a learner would not read.
 
     Args:
-        found: names of the columns of a batch or of a replay.
         known: names of the columns that the gradient step reads (`Algorithm.columns`).
 
     Raises:
@@ -89,7 +88,6 @@ def checked_batch(
     """Return the columns of a batch in their exact dtypes, checked.
 
     Args:
-        batch: arrays by column name.
         columns: the columns that are read, by name; all but `weight` must be in the batch.
         action_size: number of discrete actions, of which integers are indices.
         elsewhere: names of columns that are not in `batch`, because a batch in device memory holds them.
@@ -134,8 +132,6 @@ def checked_array(name: str, array: Any, column: NumpyColumn, *, may_be_bool: bo
     """Return an array of exactly a column's shape and dtype, whose floats are finite.
 
     Args:
-        name: name of the array, for the error.
-        column: the shape and dtype that it must have.
         may_be_bool: whether the array may also be bool; it is then converted.
 
     Raises:

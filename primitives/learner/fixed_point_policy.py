@@ -30,7 +30,6 @@ class ActingLeaves(Mapping[str, Array]):
     Args:
         executable: holds the algorithm's state.
         structure: a state of the algorithm, which gives the names.
-        dtype: dtype of the floats.
     """
 
     def __init__(
@@ -97,12 +96,7 @@ class FixedPointPolicy:
         environment_step: int,
         rng: np.random.Generator,
     ) -> Array:
-        """Return the actions that an actor takes while it gathers experience, computed in fixed point.
-
-        Args:
-            parameters: from the learner's `policy_parameters`.
-            observation: (n, *observation_shape).
-        """
+        """Return the actions that an actor takes while it gathers experience, computed in fixed point."""
         if self._explorer is None:
             self._explorer = self._acting_algorithm()
         if self._version != (version := int(parameters[_VERSION][0])):

@@ -127,12 +127,7 @@ class GraphLearner(Learner):
         return leaves
 
     def load_state_dict(self, state: Mapping[str, Array]) -> None:
-        """Continue from a `state_dict` of the same algorithm, of this or any other backend.
-
-        Raises:
-            ValueError: a name is missing or unknown, a shape differs, or a value is not of the right kind; the state is
-                unchanged.
-        """
+        """Continue from a `state_dict` of the same algorithm, of this or any other backend."""
         self._check_process()
         checked = checked_state(self._leaves(), state)
         for name, leaf in checked.leaves.items():

@@ -22,11 +22,6 @@ def check_device(device: str) -> None:
 def create(algorithm: Algorithm, *, device: str = "cpu", batch_size: int, seed: int = 0) -> Learner:
     """Create a learner that runs step graphs in NumPy.
 
-    Args:
-        algorithm: from `primitives.algorithms.create`.
-        device: "cpu", the only one.
-        batch_size: transitions per gradient step, at least 1.
-
     Raises:
         ValueError: the device is not "cpu".
     """

@@ -119,7 +119,6 @@ class FixedPointExecutable(Executable, CapturedRanges):
 
         Args:
             label: kind of the numbers, such as "weights".
-            saturated: how many did not fit.
         """
         if saturated:
             self._saturated[label] += saturated

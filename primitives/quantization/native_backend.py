@@ -76,7 +76,6 @@ def executable(
     """Return an executable that runs step graphs in C++, on the widest instruction set of this processor.
 
     Args:
-        graphs: the graph of each variant (kind of gradient step), by its name.
         device: ignored; it is always the CPU.
         threads: threads that share the large operations of a step, including the caller's.
     """
@@ -259,11 +258,7 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         self._executor.set_transfers(program, inputs, outputs)
 
     def input(self, variant: str, name: str) -> Array:
-        """Return the array in the executor's memory to which `step` copies an input.
-
-        Args:
-            name: name of the input, such as `batch/reward`.
-        """
+        """Return the array in the executor's memory to which `step` copies an input."""
         if name in self._staged[variant]:
             _, array = self._staged[variant][name]
             return array
@@ -273,9 +268,6 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
 
     def profile(self, variant: str, steps: int) -> list[tuple[Node, float]]:
         """Time each node (array operation) in a number of gradient steps, which change the learner's state.
-
-        Args:
-            steps: number of steps, at least 1.
 
         Returns:
             Each node, in order, with its shortest time in seconds; 0 for a node that is fused into the one before it.
@@ -306,20 +298,12 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         self._read_operands()
 
     def use_rules(self, rules: Mapping[str, Affine]) -> None:
-        """Let matrix products read their operands quantised by the given rules, and stop recording ranges.
-
-        Args:
-            rules: the rule of each operand, by `Operand.key`; other operands keep all their bits.
-        """
+        """Let matrix products read their operands quantised by the given rules, and stop recording ranges."""
         super().use_rules(rules)
         self._read_operands()
 
     def restart_capture(self, extremes: Mapping[str, tuple[int, int]]) -> None:
-        """Remove all quantisation rules, and record the operands' ranges again, beginning with the given ranges.
-
-        Args:
-            extremes: the smallest and the largest raw value of each operand, by `Operand.key`.
-        """
+        """Remove all quantisation rules, and record the operands' ranges again, beginning with the given ranges."""
         super().restart_capture(extremes)
         self._read_operands()
 
@@ -420,7 +404,6 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         """Return a product's operand: its source, shared with products that read the same numbers, and its place.
 
         Args:
-            variant, view, place, operand: what is read.
             taken: the source of the product's other operand, which this one does not share.
         """
         matrix = _matrix(place.array)

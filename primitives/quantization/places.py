@@ -62,6 +62,5 @@ def product_factor(a_step: float, b_step: float, out: Q) -> float:
 
     Args:
         a_step, b_step: the numbers that the integer 1 represents in A and in B.
-        out: format of the result.
     """
     return a_step * b_step * 2.0**out.fraction_bits

@@ -63,9 +63,6 @@ class Precision:
     def check_run(self, gradient_steps: int) -> None:
         """Check that a run has more gradient steps than `delay`, so that it reaches the quantised part.
 
-        Args:
-            gradient_steps: number of gradient steps of the training run.
-
         Raises:
             ValueError: `delay` is `gradient_steps` or more.
         """

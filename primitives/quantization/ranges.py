@@ -17,7 +17,6 @@ class CapturedRanges:
     A rule (`Affine`) quantises an operand to n bits. Operands are identified by `Operand.key`.
 
     Attributes:
-        precision: the formats.
         affine: by key, the rule that quantises an operand; empty until the rules are made.
         capturing: whether ranges are being recorded.
     """
@@ -42,12 +41,7 @@ class CapturedRanges:
         """
 
     def capture(self, operand: Operand, raw: Any) -> None:
-        """Widen the recorded range of an operand to include raw values, if its range is being recorded.
-
-        Args:
-            operand: the operand of a matrix product.
-            raw: the raw values that the product reads.
-        """
+        """Widen the recorded range of an operand to include raw values, if its range is being recorded."""
         if self.captures(operand):
             self.widen(operand, int(raw.min()), int(raw.max()))
 

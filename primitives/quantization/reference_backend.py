@@ -28,7 +28,6 @@ def executable(graphs: Mapping[str, Graph], precision: Precision, device: str) -
     """Return an executable that runs step graphs in NumPy.
 
     Args:
-        graphs: the graph of each variant (kind of gradient step), by its name.
         device: ignored; it is always the CPU.
     """
     return ReferenceFixedPointExecutable(graphs, precision)
@@ -91,9 +90,6 @@ class ReferenceFixedPointExecutable(FixedPointExecutable):
 
         Returns:
             Each output by its name, as a copy.
-
-        Raises:
-            ValueError: an input is missing or of another shape or dtype; the state is unchanged.
         """
         buffers = self._buffers[variant]
         for position, value in self.checked_inputs(variant, inputs):
@@ -110,9 +106,6 @@ class ReferenceFixedPointExecutable(FixedPointExecutable):
 
     def profile(self, variant: str, steps: int) -> list[tuple[Node, float]]:
         """Time each node (array operation) in a number of gradient steps, which change the learner's state.
-
-        Args:
-            steps: number of steps, at least 1.
 
         Returns:
             Each node, in order, with its shortest time in seconds.
@@ -226,11 +219,6 @@ class ReferenceFixedPointExecutable(FixedPointExecutable):
 
         Before `quantise` the integers are the raw values, whose range is recorded; after it, n-bit codes
         (`Affine.centred`).
-
-        Args:
-            operand: role and layer of the operand.
-            raw: the operand's raw values.
-            fmt: the format of the raw values.
         """
         self.capture(operand, raw)
         affine = self.affine.get(operand.key)
@@ -249,7 +237,6 @@ class ReferenceFixedPointExecutable(FixedPointExecutable):
         Args:
             exact: int64, or Python's integers if a sum needs more bits.
             a_step, b_step: the numbers that 1 of A and 1 of B represent.
-            out: format of the result.
         """
         factor = product_factor(a_step, b_step, out)
         mantissa, exponent = math.frexp(factor)

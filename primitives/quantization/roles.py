@@ -57,9 +57,6 @@ class Operand:
     def bits(self, precision: Precision) -> int | None:
         """Return the number of bits to which the operand is quantised after the first `delay` gradient steps.
 
-        Args:
-            precision: the formats, which state `delay` and the bits of each role.
-
         Returns:
             None if the operand keeps all bits.
         """

@@ -27,7 +27,6 @@ def executable(graphs: Mapping[str, Graph], precision: Precision, device: str) -
     """Return an executable that runs step graphs in PyTorch.
 
     Args:
-        graphs: the graph of each variant (kind of gradient step), by its name.
         device: "cpu" or "cuda".
     """
     return TorchExecutable(graphs, precision, device=device)

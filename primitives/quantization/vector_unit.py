@@ -145,10 +145,6 @@ class VectorUnit:
         """Return the result of one instruction of an element-wise program.
 
         Floats are computed in binary64, whatever dtype the instruction states.
-
-        Args:
-            instruction: the operation, such as an addition.
-            arguments: the values of its arguments, arrays of the library.
         """
         floats = instruction.dtype.startswith("float")
         dtype: Any = getattr(self.library, "float64" if floats else instruction.dtype)

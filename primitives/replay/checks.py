@@ -15,9 +15,7 @@ def number(name: str, value: Any, allowed: str = "a number") -> float:
     """Return a real number as a float.
 
     Args:
-        name: the argument's name, for the error.
         value: the argument's value; a bool or a text is none.
-        allowed: what is allowed, for the error.
 
     Raises:
         TypeError: the value is not a real number.
@@ -51,9 +49,7 @@ def cast(name: str, array: npt.NDArray, dtype: np.dtype) -> npt.NDArray:
     """Return an array in a column's dtype, checked not to become other numbers than by rounding.
 
     Args:
-        name: the column's name, for the error.
         array: the array; it is returned if it has the dtype already.
-        dtype: the column's dtype.
 
     Raises:
         TypeError: a dtype that does not cast to the column's within its kind (float64 to float32 does, float to uint8

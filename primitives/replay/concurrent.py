@@ -179,11 +179,7 @@ class ConcurrentReplay(Replay):
         """Insert items, replacing the oldest ones when the storage is full.
 
         Args:
-            batch: for each column of the storage an array (n, *shape), n from 1 to the capacity.
             td_errors: (n,) TD errors that the actor computed; if None, items get the maximum priority so far.
-
-        Returns:
-            (n,) int64, the rows that were written.
         """
         self._check_process()
         rows: npt.NDArray[np.int64] | None = self._native.insert(batch, td_errors)
@@ -231,15 +227,7 @@ class ConcurrentReplay(Replay):
     def gather(
         self, indices: npt.ArrayLike, out: Mapping[str, npt.NDArray] | None = None
     ) -> dict[str, npt.NDArray]:
-        """Return copies of the items at the given rows, each completely written.
-
-        Args:
-            indices: (B,) integers, the rows.
-            out: arrays (B, *shape) of the columns' dtypes to write into, by name; new arrays when None.
-
-        Returns:
-            For each column an array (B, *shape): those of `out` when given.
-        """
+        """Return copies of the items at the given rows, each completely written."""
         self._check_process()
         rows = as_indices(indices, self._native.taken)
         if out is not None:
@@ -292,12 +280,6 @@ class ConcurrentReplay(Replay):
         """Write items and state to a file, atomically.
 
         Insertions by other threads wait until the file is written; their samples and updates continue.
-
-        Args:
-            path: the file; its folder exists.
-
-        Raises:
-            OSError: the file could not be written; an existing file is unchanged.
         """
         self._check_process()  # before the lock, which a thread of the other process may have held
         self._native.freeze()

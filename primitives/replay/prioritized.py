@@ -92,12 +92,6 @@ def checked_options(
 ) -> tuple[float, float | Schedule, float]:
     """Return the options that every prioritised replay takes, after checking them.
 
-    Args:
-        alpha: exponent on priorities, at least 0.
-        beta: exponent of the importance weights, a constant or a schedule.
-        epsilon: number added to |TD error|, above 0.
-        normalisation: how importance weights are normalised, "batch" or "none".
-
     Returns:
         alpha, beta and epsilon, numbers as floats.
 
@@ -193,11 +187,7 @@ class PrioritizedReplay(Replay):
         """Insert items, replacing the oldest ones when the storage is full.
 
         Args:
-            batch: for each column of the storage an array (n, *shape), n from 1 to the capacity.
             td_errors: (n,) TD errors that the actor computed; if None, items get the maximum priority so far.
-
-        Returns:
-            (n,) int64, the rows that were written.
 
         Raises:
             TypeError, ValueError: a batch that does not fit the storage (`Storage.checked`), or TD errors
@@ -264,7 +254,6 @@ def padded(priorities: npt.NDArray[np.float64], capacity: int) -> npt.NDArray[np
 
     Args:
         priorities: (n,) priorities of the first n rows, which hold items.
-        capacity: number of rows of the storage.
     """
     return np.concatenate([priorities, np.zeros(capacity - len(priorities))])
 

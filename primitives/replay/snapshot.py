@@ -75,9 +75,6 @@ class Reader:
 
     Every size is compared with what the caller expects before any byte is read, so that a hostile file can
     neither exhaust memory nor overrun an array.
-
-    Attributes:
-        metadata: the metadata given to `write`.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

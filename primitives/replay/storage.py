@@ -206,10 +206,6 @@ class Storage(CopiedWhole):
     def checked_position(self, size: Any, cursor: Any) -> tuple[int, int]:
         """Return a size and cursor read from a file as integers, after checking that they are possible here.
 
-        Args:
-            size: number of items held.
-            cursor: row that the next inserted item takes.
-
         Raises:
             ValueError: no storage of this capacity has such a size and cursor.
         """
@@ -298,9 +294,6 @@ class Storage(CopiedWhole):
 
     def check_out(self, out: Mapping[str, npt.NDArray], batch_size: int) -> None:
         """Check that arrays can be passed to `gather` as `out`.
-
-        Args:
-            out: the arrays by column name.
 
         Raises:
             TypeError: an array of another dtype than its column.

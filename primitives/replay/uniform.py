@@ -40,12 +40,7 @@ class UniformReplay(Replay):
         return out
 
     def update_priorities(self, indices: npt.ArrayLike, td_errors: npt.ArrayLike) -> None:
-        """Check the arguments as prioritised replay does, and change nothing, because there are no priorities.
-
-        Args:
-            indices: (B,) integers in [0, len).
-            td_errors: (B,) finite floats.
-        """
+        """Check the arguments as prioritised replay does, and change nothing, because there are no priorities."""
         self._check_process()
         as_td_errors(td_errors, len(as_indices(indices, len(self))))
 

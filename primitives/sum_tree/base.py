@@ -19,11 +19,6 @@ FANOUT_MAX = 256
 def checked_integer(name: str, value: SupportsIndex, low: int, high: int | None = None) -> int:
     """Return `value` as an int, after checking that it is in [low, high].
 
-    Args:
-        name: the argument's name, for the error.
-        value: the argument's value.
-        low, high: bounds of the allowed range; None for no upper bound.
-
     Raises:
         TypeError: the value is not an integer.
         ValueError: the value is out of range.
@@ -74,10 +69,6 @@ def _vector(name: str, values: ArrayLike, kinds: str, allowed: str) -> NDArray[A
 def checked_vector(name: str, values: ArrayLike) -> NDArray[np.float64]:
     """Return `values` as a (B,) float64 array, after checking them.
 
-    Args:
-        name: the argument's name, for the error.
-        values: a vector of real numbers.
-
     Raises:
         TypeError, ValueError: `values` is not a vector of real numbers.
     """
@@ -101,7 +92,6 @@ def fractions(batch_size: int, rng: np.random.Generator, stratified: bool) -> ND
     """Draw the fractions of the total at which leaves are sampled.
 
     Args:
-        batch_size: B, number of fractions.
         stratified: draw one fraction from each of B equal parts, in ascending order.
 
     Returns:

@@ -24,7 +24,6 @@ def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32) -> SumT
 
     Args:
         fanout: not used.
-        dtype: floating-point type of the priorities.
     """
     return BinarySumTree(capacity, fanout, dtype)
 

@@ -24,11 +24,7 @@ check_device = cuda.check_device
 
 
 def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float32, device: str | int = 0) -> SumTree:
-    """Create a sum tree in a CUDA device's memory.
-
-    Args:
-        dtype: floating-point type of the priorities.
-    """
+    """Create a sum tree in a CUDA device's memory."""
     return CudaSumTree(capacity, fanout, dtype, int(device))
 
 

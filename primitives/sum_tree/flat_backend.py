@@ -37,9 +37,7 @@ def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float64, device:
     """Create a `FlatSumTree`, which keeps a cumulative sum of the priorities instead of a tree.
 
     Args:
-        capacity: number of priorities.
         fanout: not used.
-        dtype: floating-point type of the priorities.
         device: PyTorch's name of the device: "cpu", "cuda", "cuda:1", ...
 
     Raises:

@@ -86,11 +86,7 @@ def _pipeline(layout: Any, form: Any, remembers: bool) -> Any:
 
 
 def design(fanout: int, options: PipelineOptions) -> Any:
-    """Return the hardware of a tree, not elaborated.
-
-    Args:
-        options: the tree's options, with its levels.
-    """
+    """Return the hardware of a tree, not elaborated."""
     from placerl.primitives.fpga.replay_pipeline import BankedLayout, Form, PipelineLayout
 
     assert options.levels is not None

@@ -23,11 +23,7 @@ LIBRARIES = tuple(dict.fromkeys(pair.library for pair in PAIRS))
 
 
 def table(rows: Sequence[AdapterResult]) -> str:
-    """Return the results as Markdown: a table with a row per library and algorithm, and lists of what was measured.
-
-    Args:
-        rows: the measurements of one or more pairs of library and algorithm, from `harness.compare.adapters.measure`.
-    """
+    """Return the results as Markdown: a table with a row per library and algorithm, and lists of what was measured."""
     lines = [
         "# Training with this project's replay in other libraries",
         "",

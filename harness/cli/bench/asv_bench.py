@@ -43,7 +43,6 @@ def times_s(folder: Path, commit: str) -> dict[str, float | None]:
 
     Args:
         folder: folder of the repository, with `asv.conf.json`.
-        commit: the full hash of the commit.
 
     Returns:
         Seconds per call by the case's name. None for a case without a time: it failed, is not supported, or was not
@@ -66,7 +65,6 @@ def compared(folder: Path, before: str, after: str, only: str = "") -> dict[str,
     """Time the cases, each a primitive on one backend, once on both commits.
 
     Args:
-        folder: folder of the repository, with `asv.conf.json`.
         only: regular expression that must match a part of a case's name; empty for all.
 
     Returns:
@@ -126,7 +124,6 @@ def regressions(folder: Path, before: str, after: str, only: str = "") -> dict[s
     more times, and only the later ratios (time after divided by time before) count.
 
     Args:
-        folder: folder of the repository, with `asv.conf.json`.
         only: regular expression that must match a part of a case's name; empty for all.
 
     Returns:
@@ -178,9 +175,6 @@ def _has(folder: Path, name: str) -> bool:
 
 def describe_machine(folder: Path) -> None:
     """Make asv record the properties of this machine, with its own defaults, which it needs before its first run.
-
-    Args:
-        folder: folder of the repository, with `asv.conf.json`.
 
     Raises:
         UserError: asv is not installed.

@@ -51,8 +51,6 @@ class ClusterResult(BenchResult, table="cluster_result"):
     """How fast a cluster carries out cells, or how a cell's time differs over the cluster.
 
     Attributes:
-        nodes: number of nodes.
-        cells: number of cells in a round.
         cell_s: seconds that a cell waits.
         driver_waiting_share: share of the time in which the process that hands out cells only waits.
     """
@@ -64,11 +62,7 @@ class ClusterResult(BenchResult, table="cluster_result"):
 
 
 def head_alone(folder: str) -> Any:
-    """Start Ray's `Cluster` on this machine with a head that runs no work; the caller may add nodes.
-
-    Args:
-        folder: where Ray keeps its temporary files.
-    """
+    """Start Ray's `Cluster` on this machine with a head that runs no work; the caller may add nodes."""
     from ray._common.utils import get_default_ray_temp_dir
     from ray.cluster_utils import Cluster
 
@@ -102,7 +96,6 @@ def waiting(key: str, seconds: float, chain: str = "") -> Cell:
     """Return a cell, a unit of work that a machine runs, that only waits.
 
     Args:
-        key: name under which the cell's rows are stored.
         chain: cells with the same non-empty word run on the same machine.
     """
 
@@ -115,11 +108,7 @@ def waiting(key: str, seconds: float, chain: str = "") -> Cell:
 
 
 def timing(key: str) -> Cell:
-    """Return a cell, a unit of work that a machine runs, which times the native sum tree's `sample`.
-
-    Args:
-        key: name under which the cell's rows are stored.
-    """
+    """Return a cell, a unit of work that a machine runs, which times the native sum tree's `sample`."""
 
     def measure(run: Run, report: Report) -> Sequence[Row]:
         rng = np.random.default_rng(0)
@@ -156,10 +145,6 @@ def _row(quantity: str, samples: Sequence[float], **columns: Any) -> ClusterResu
 
 def spread(number: int, cells: int, cell_s: float, rounds: int) -> Sequence[ClusterResult]:
     """Measure how fast a number of nodes carries out cells (units of work) that only wait.
-
-    Args:
-        cells: number of cells per round.
-        cell_s: seconds that a cell waits.
 
     Returns:
         A row with the cells per minute, and one with the overhead per cell in seconds: the time of all nodes that was
@@ -237,11 +222,7 @@ def _over_the_cluster(store: Store, cell: Cell) -> Sequence[float]:
 
 
 def table(rows: Sequence[ClusterResult]) -> str:
-    """Return the results of this benchmark as a report in Markdown.
-
-    Args:
-        rows: the measurements that `spread` and `same_numbers` returned.
-    """
+    """Return the results of this benchmark as a report in Markdown."""
     lines = ["# Cells on a Ray cluster", "", "Several nodes on this one machine. Provenance: measured.", ""]
     columns = (
         "nodes",

@@ -84,17 +84,12 @@ def cell(key: str, measure: Callable[[Report], Sequence[Row]], estimate_s: float
     Args:
         key: its name within a run, such as "bench-replay/1048576".
         measure: does the work and returns the rows; gets a function to call with the progress.
-        estimate_s: expected duration in seconds, for the progress bar.
     """
     return Cell(key, estimate_s, lambda _, report: measure(report))
 
 
 def as_command(make: Callable[..., Bench[Any]]) -> Callable[..., None]:
-    """Return the command of a benchmark, which has the benchmark's options and those of `carry_out`.
-
-    Args:
-        make: returns the benchmark for the values of its options, which are its parameters, as Typer reads them.
-    """
+    """Return the command of a benchmark, which has the benchmark's options and those of `carry_out`."""
     own = inspect.signature(make, eval_str=True).parameters
     shared = {
         name: parameter
@@ -136,9 +131,6 @@ def carry_out(
     Args:
         changed: values of the benchmark's options that are not the defaults.
         out: folder of `table.md`; created if it does not exist; None: that of the benchmark's name in `results`.
-        results: folder of the store, a database.
-        tier: "quick", "standard" or "full": the run of this tier gets the rows.
-        again: whether cells whose rows the run holds are measured, too.
         as_json: whether to print the rows as JSON instead of the table, which is written in any case.
 
     Raises:
@@ -216,9 +208,6 @@ def _made_by(run: Run) -> str:
 def numbers(option: str, text: str) -> list[int]:
     """Return the positive integers of a comma-separated list.
 
-    Args:
-        option: the option that the list was given with, such as `--threads`.
-
     Raises:
         UserError: an entry is not an integer, or below 1.
     """
@@ -231,15 +220,7 @@ def numbers(option: str, text: str) -> list[int]:
 
 
 def chosen(option: str, text: str, allowed: Sequence[str]) -> list[str]:
-    """Return the names of a comma-separated list, which is empty if the text is `none`.
-
-    Args:
-        option: the option that the list was given with, such as `--peers`.
-        allowed: the names that it may contain.
-
-    Raises:
-        UserError: a name is not in `allowed`.
-    """
+    """Return the names of a comma-separated list, which is empty if the text is `none`."""
     names = [] if text == "none" else [part.strip() for part in text.split(",")]
     for name in names:
         if name not in allowed:
@@ -248,11 +229,7 @@ def chosen(option: str, text: str, allowed: Sequence[str]) -> list[str]:
 
 
 def not_run(reason: str) -> None:
-    """Print why nothing can be measured here, and exit with status 1; does nothing if the reason is empty.
-
-    Args:
-        reason: why the benchmark cannot run on this machine.
-    """
+    """Print why nothing can be measured here, and exit with status 1; does nothing if the reason is empty."""
     if reason:
         typer.echo(f"not run: {reason}", err=True)
         raise typer.Exit(1)
@@ -280,22 +257,12 @@ def shown(row: Row, scale: float = 1.0, digits: str = ".3g") -> str:
 
 
 def reached(low: float, high: float, goal: float) -> str:
-    """Return whether a value is at least the goal: "met", "missed", or "no verdict" if its interval holds the goal.
-
-    Args:
-        low, high: bounds of the value's interval.
-        goal: the least that is aimed at.
-    """
+    """Return whether a value is at least the goal: "met", "missed", or "no verdict" if its interval holds the goal."""
     return "met" if low >= goal else "missed" if high < goal else "no verdict"
 
 
 def section(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a table with a title as lines of Markdown, the last of which is empty.
-
-    Args:
-        columns: the names of the columns.
-        rows: the text of each cell, row by row.
-    """
+    """Return a table with a title as lines of Markdown, the last of which is empty."""
     cells = tuple(map(tuple, rows))
     table = TextTable("table", title, tuple(columns), cells, "placerl bench")
     return [*as_markdown(table).splitlines(), ""]

@@ -33,8 +33,6 @@ class Stepping:
     """The environments that a timed call steps, and for how many steps.
 
     Attributes:
-        id: Gymnasium's ID of the environment.
-        count: number of environments in the vector.
         steps: steps that each environment takes in a call.
     """
 
@@ -121,9 +119,6 @@ def check_against_gymnasium(stepping: Stepping, steps: int = 400) -> None:
 
     Args:
         steps: environment steps to compare, half of them in each of two environments.
-
-    Raises:
-        AssertionError: a value differs.
     """
     assert continuous_cartpole.ID
     state = NativeState.of(Stepping(stepping.id, 2, 1))
@@ -216,11 +211,7 @@ def _gymnasium_actions(env: Any, rng: np.random.Generator, steps: int) -> list[A
 
 
 def envpool_reason(id: str) -> str:
-    """Return why EnvPool cannot step an environment on this machine; empty if it can.
-
-    Args:
-        id: Gymnasium's ID of the environment.
-    """
+    """Return why EnvPool cannot step an environment on this machine; empty if it can."""
     if find_spec("envpool") is None:
         return "EnvPool is not installed (extra `envpool`)"
     import envpool
@@ -263,11 +254,7 @@ def envpool_case(stepping: Stepping) -> Case[Any]:
 
 
 def pufferlib_reason(id: str) -> str:
-    """Return why PufferLib's environments in C cannot be stepped on this machine; empty if they can.
-
-    Args:
-        id: Gymnasium's ID of the environment.
-    """
+    """Return why PufferLib's environments in C cannot be stepped on this machine; empty if they can."""
     if id not in PUFFERLIB_IDS:
         return (
             f"PufferLib's {id} is not built: {', '.join(PUFFERLIB_IDS)} is (baselines/pufferlib/install.py)"
@@ -358,7 +345,6 @@ class Repeated:
     """A recorded run that is repeated a few steps at a time, and from its beginning again when it is over.
 
     Attributes:
-        recording: the run.
         step: function of two numbers of steps; takes the steps from the first number up to, but not including, the
             second.
         begin: sets the environments to the states in which the run begins.
@@ -383,11 +369,7 @@ class Repeated:
         self.at += self.steps
 
     def check(self) -> None:
-        """Repeat the whole recording once, and compare the final states bit for bit.
-
-        Raises:
-            AssertionError: the states differ from the recorded ones.
-        """
+        """Repeat the whole recording once, and compare the final states bit for bit."""
         self.at = -1
         for _ in range(len(self.recording.actions) // self.steps):
             self.advance()
@@ -397,11 +379,7 @@ class Repeated:
 
 
 def repeated_cases(stepping: Stepping, recording: Recording) -> list[Case[Repeated]]:
-    """Return two cases that repeat the same recorded run: the native environments, and MuJoCo's `mj_step` alone.
-
-    Args:
-        stepping: the MuJoCo environments that a timed call steps, and for how many steps.
-    """
+    """Return two cases that repeat the same recorded run: the native environments, and MuJoCo's `mj_step` alone."""
 
     def native_setup() -> Repeated:
         state = NativeState.of(stepping)

@@ -65,11 +65,6 @@ def stepping_of(id: str, count: int, mujoco_count: int) -> Stepping:
     """Return which environments a timed call steps, and for how many steps.
 
     A call takes one step of a vector, or four steps of a smaller vector for MuJoCo's environments, which take longer.
-
-    Args:
-        id: Gymnasium's ID of the environment.
-        count: number of environments of the vector.
-        mujoco_count: number of environments of the smaller vector.
     """
     return Stepping(id, mujoco_count, 4) if id in native.mujoco_files() else Stepping(id, count, 1)
 
@@ -90,20 +85,12 @@ def cases(stepping: Stepping) -> list[Case[Any]]:
 
 
 def environment_steps(name: str, stepping: Stepping) -> int:
-    """Return the number of environment steps in a timed call of one implementation of an environment.
-
-    Args:
-        name: name of the implementation's case, such as "native".
-    """
+    """Return the number of environment steps in a timed call of one implementation of an environment."""
     return cases_of.gymnasium_steps(stepping) if name == "Gymnasium" else stepping.environment_steps
 
 
 def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> Sequence[EnvironmentResult]:
-    """Return the timings of one environment as rows of the store, and a row with the reason if EnvPool cannot run.
-
-    Args:
-        timings: the timing of each implementation, by the name of its case, such as "native".
-    """
+    """Return the timings of one environment as rows of the store, and a row with the reason if EnvPool cannot run."""
     rows = [
         timing.measurement(
             EnvironmentResult,
@@ -134,14 +121,7 @@ def rows_of(stepping: Stepping, timings: Mapping[str, Timing]) -> Sequence[Envir
 
 
 def rate(row: EnvironmentResult | None) -> tuple[float, float, float] | None:
-    """Return environment steps per second with the bounds of their 95% interval; None if there is no time.
-
-    Args:
-        row: time of a call of one implementation; its batch size is the call's environment steps.
-
-    Returns:
-        Steps per second, and the lower and upper bound.
-    """
+    """Return environment steps per second with the bounds of their 95% interval; None if there is no time."""
     if row is None or row.value is None:
         return None
     steps = row.batch_size or 0
@@ -154,7 +134,6 @@ def verdict(id: str, rates: Mapping[str, tuple[float, float, float] | None]) -> 
     The goal is "met" if the whole interval of the speed is at or above it, and "missed" if the whole interval is below.
 
     Args:
-        id: Gymnasium's ID of the environment.
         rates: environment steps per second with the bounds of their interval, by implementation, such as "native".
     """
     mine, bare = rates.get("native"), rates.get("mj_step alone")
@@ -187,12 +166,7 @@ def _text(row: EnvironmentResult | None) -> str:
 
 
 def table(rows: Sequence[EnvironmentResult], absent: Sequence[str] = ()) -> str:
-    """Return the results as Markdown: a table with one row per environment, then what failed or could not run.
-
-    Args:
-        rows: the measurements of all environments, from `measured`.
-        absent: IDs of environments that are not available on this machine.
-    """
+    """Return the results as Markdown: a table with one row per environment, then what failed or could not run."""
     lines = [
         "# Environments on one core",
         "",

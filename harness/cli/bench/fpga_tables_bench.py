@@ -82,11 +82,7 @@ def cells(check: bool) -> list[dict[str, Any]]:
 
 
 def print_cells(rows: list[dict[str, Any]]) -> None:
-    """Print two tables: the FPGA resources that this project's blocks need, and those next to the papers' numbers.
-
-    Args:
-        rows: the data that `cells` returned.
-    """
+    """Print two tables: the FPGA resources that this project's blocks need, and those next to the papers' numbers."""
     header = ["block", *papers_resources.COLUMNS.values(), "SRAM MB", "synthesised"]
     lines = [
         [

@@ -101,11 +101,7 @@ def _fastest(rows: Sequence[LayoutResult]) -> str:
 def ablation(
     operation: str, capacity: int, batch_size: int, rounds: int, report: Report
 ) -> Sequence[LayoutResult]:
-    """Time one operation of sum trees with every memory layout (fanout and alignment of node groups).
-
-    Args:
-        operation: "sample" or "update".
-    """
+    """Time one operation of sum trees with every memory layout (fanout and alignment of node groups)."""
     timings = measure(
         cases(operation, capacity, batch_size),
         Protocol(rounds=rounds),

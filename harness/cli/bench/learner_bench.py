@@ -71,8 +71,6 @@ class LearnerResult(BenchResult, table="learner_result"):
         bfloat16_gflops_per_core: that in bfloat16.
         share_of_peak: rate of the products as a fraction of the peak of the cores that the side uses.
         trained_steps: gradient steps of a training before the timed ones.
-        limits: what the native learner's time is spent on.
-        verdicts: how the native learner compares with others.
     """
 
     configuration: str = ""
@@ -111,7 +109,6 @@ class Result:
 
     Attributes:
         cell: the configuration: a workload's algorithm and network, and a batch size.
-        rows: row of each side by its name.
     """
 
     cell: LearnerCell
@@ -143,9 +140,6 @@ class Result:
 
     def against(self, side: str, other: str) -> statistics.Ratio | None:
         """Return the speedup of one learner over another one, with its interval.
-
-        Args:
-            side, other: the names of the learners in `rows`.
 
         Returns:
             None if either was not timed, failed, or has too few samples.
@@ -212,9 +206,6 @@ def rows_of(
     The row of the native learner also says what the comparisons and the profile of its operations show.
 
     Args:
-        threads: threads of PyTorch, the native learner and the other systems.
-        timings: timing of each learner by its name.
-        peaks: peak arithmetic of one core.
         native_limits: what limits the native learner; None if it was not timed.
         trained_steps: gradient steps that the training took whose state the learners start from; 0: a fresh state.
     """
@@ -261,9 +252,6 @@ def run_cell(
     """Time all learners in one configuration, and return a row for each.
 
     Args:
-        threads: threads of PyTorch, the native learner and the other systems.
-        compiled: whether PyTorch with `torch.compile` is timed too; its set-up takes minutes.
-        peaks: peak arithmetic of one core.
         trained_steps: gradient steps of a training whose state the learners start from; 0: initial parameters.
     """
     # Earlier cells' compilations count towards PyTorch's limit, beyond which it refuses to compile.

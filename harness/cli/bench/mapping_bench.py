@@ -97,10 +97,6 @@ WORKLOADS = (
 def studied(workload: StudiedWorkload, batch_size: int, cores: int, budget_s: float) -> Sequence[StudyResult]:
     """Measure one cell in a process of its own, which is pinned to its cores, and return the rows.
 
-    Args:
-        cores: number of cores that the process may use.
-        budget_s: seconds of the study.
-
     Returns:
         The rows of the cell; one row of status "not_run" if this process may not use so many cores.
 
@@ -137,7 +133,6 @@ def cells_of(workloads: Sequence[StudiedWorkload], budget_s: float, only: str = 
     """Return the units of work of the benchmark, one for each workload, batch size and number of cores.
 
     Args:
-        budget_s: seconds of a cell.
         only: part of the key, such as "pong-dqn-cnn/32/1-core", of the cells to return; empty for all.
     """
 

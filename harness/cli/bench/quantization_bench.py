@@ -71,7 +71,6 @@ class FormatResult(BenchResult, table="format_result"):
     """The time of a gradient step in a number format, the side.
 
     Attributes:
-        side: name of the format.
         formats: the format in words, by kind of number.
         multiply_accumulates: those of a step, by type of operands.
         least_s: least seconds in which one core can do them.
@@ -104,7 +103,6 @@ def least_s(multiply_accumulates: Mapping[str, int], peaks: Mapping[str, float])
     """Return the least seconds in which one core can do some multiply-accumulates.
 
     Args:
-        multiply_accumulates: their number by type of operands, such as "int16".
         peaks: most of them per second, in 10^9, by type of operands (`peaks_gmacs`).
     """
     return sum(count / peaks[kind] / 1e9 for kind, count in multiply_accumulates.items())
@@ -138,9 +136,6 @@ def make(item: Workload, formats: Precision | None, batch_size: int) -> Learner:
     """Create a native learner, and take its first steps, so that it computes in the number format that is timed.
 
     In some formats the activations have 16 bits only after the first steps.
-
-    Args:
-        formats: the fixed-point formats; None: float32.
     """
     learner = make_learner(item, formats, batch_size, 0)
     rng = np.random.default_rng(1)
@@ -150,11 +145,7 @@ def make(item: Workload, formats: Precision | None, batch_size: int) -> Learner:
 
 
 def cases(item: Workload, batch_size: int) -> list[Case[Any]]:
-    """Return the gradient steps to time, as cases: one per number format, and float32 twice, which shows the noise.
-
-    Args:
-        item: the workload, which gives the algorithm and its sizes.
-    """
+    """Return the gradient steps to time, as cases: one per number format, and float32 twice, which shows the noise."""
 
     def case(name: str, formats: Precision | None) -> Case[Any]:
         return Case(
@@ -225,7 +216,6 @@ def compared(rows: Sequence[FormatResult], side: str) -> Comparison:
     """Compare the time of float32 (A) with that of another number format (B).
 
     Args:
-        rows: the measurements that `times` returned.
         side: name of the other format, a key of `FORMATS`.
 
     Returns:
@@ -241,9 +231,6 @@ def table(rows: Sequence[FormatResult]) -> str:
 
     A line has the time, the speedup over float32, and the least time that the arithmetic alone needs. A note says what
     the time of a format that misses its target is spent on.
-
-    Args:
-        rows: the measurements that `times` returned.
     """
     by_side = {row.side: row for row in rows if not row.null}
     first = by_side[FLOAT]

@@ -58,8 +58,6 @@ def measure(
     """Time samples, updates, and both in turn, of all trees at one capacity and several batch sizes.
 
     Args:
-        capacity: number of leaves of every tree.
-        rounds: samples of each tree for each operation and batch size.
         rows: the trees, including those of `floor_rows`, which time memory accesses alone; failures are stored in them.
 
     Returns:

@@ -47,11 +47,7 @@ BOUNDS = {
 
 
 def speedup_target(operation: str, batch_size: int) -> float:
-    """Return the required speedup of the native tree over the fastest tree of another library.
-
-    Args:
-        operation: "sample", "update" or "update_and_sample".
-    """
+    """Return the required speedup of the native tree over the fastest tree of another library."""
     if operation == "sample":
         return 4.0
     if batch_size <= SMALL_BATCH:
@@ -64,7 +60,6 @@ class TreeResult(BenchResult, table="tree_result"):
     """The time of a call of a sum tree, or how the native tree's compares with another.
 
     Attributes:
-        peer: whether it is another library's tree.
         note: remarks that its worker reports.
     """
 
@@ -141,9 +136,6 @@ def table(measured: Sequence[TreeResult]) -> str:
     """Return the results as Markdown: a table for each capacity and operation, then missed targets, then notes.
 
     For each missed target the text says what limits the time of the call.
-
-    Args:
-        measured: rows of the store with times and comparisons, from `replay_bench.measure`.
     """
     lines = [
         "# Sum trees: time per call from Python",

@@ -97,10 +97,6 @@ def _under(mapping: Mapping, row: LearningResult) -> LearningResult:
 def at_least(row: Row, first: Row) -> bool | None:
     """Return whether a mapping's score is within the interval of the first mapping's score, or above it.
 
-    Args:
-        row: the mapping's row.
-        first: the first mapping's row.
-
     Returns:
         None if the score or the interval is unknown.
     """

@@ -41,7 +41,6 @@ class ScaleResult(Row, table="scale_result"):
     """A rate of a simulated cluster, the fraction of the time in which a part is busy, or the nodes that saturate it.
 
     Attributes:
-        nodes: number of nodes.
         use: "cells" or "training".
         part: the part that some nodes saturate.
         shards: number of parts of the replay.
@@ -63,10 +62,6 @@ def simulate(
     """Simulate clusters with several numbers of nodes, for two uses: measuring a run, and training.
 
     A run consists of cells, units of work that the nodes carry out.
-
-    Args:
-        service: how long a request to each part takes.
-        shards: numbers of parts of the replay.
 
     Returns:
         Rows of suite "scale": for each number of nodes the rates, and for each part the fraction of the time in which
@@ -123,11 +118,7 @@ def _of(rows: Sequence[ScaleResult], quantity: str, **which: Any) -> dict[int, f
 
 
 def table(rows: Sequence[ScaleResult]) -> str:
-    """Return the results as Markdown: the inputs, the rates by nodes, and the nodes that saturate each part.
-
-    Args:
-        rows: the measurements that `simulate` returned.
-    """
+    """Return the results as Markdown: the inputs, the rates by nodes, and the nodes that saturate each part."""
     service = rows[0].service or {}
     nodes = list(_of(rows, "cells_per_s", use="cells"))
     shards = sorted({row.shards for row in rows if row.shards is not None})
@@ -173,10 +164,6 @@ def plot(rows: Sequence[ScaleResult], folder: Path) -> None:
     """Plot the simulated rates over the number of nodes, with the modelled limits, in `scale.svg`.
 
     One plot is for clusters that measure the cells (units of work) of a run, one for clusters that train.
-
-    Args:
-        rows: rows of `simulate`.
-        folder: where to write the file.
     """
     from matplotlib.figure import Figure
 

@@ -76,8 +76,6 @@ class Settings:
 
     Attributes:
         name: name of the settings, unique among the workload's.
-        task: the workload with these settings.
-        steps: gradient steps of each training.
     """
 
     name: str
@@ -144,11 +142,7 @@ def learnt(row: Row) -> bool | None:
 
 
 def searched(path: Path = FILE) -> Searched:
-    """Return what is trained, from its file.
-
-    Raises:
-        UserError: the file is not as described above.
-    """
+    """Return what is trained, from its file."""
     search = check(Searched, read_toml(path), path)
     for tried in search.tried:
         if tried.workload not in search.steps:
@@ -162,11 +156,7 @@ def searched(path: Path = FILE) -> Searched:
 
 
 def settings_of(name: str, search: Searched) -> list[Settings]:
-    """Return the settings of a workload: the shipped ones, then those that were tried, in the order of the file.
-
-    Raises:
-        UserError: a change is not allowed in a workload.
-    """
+    """Return the settings of a workload: the shipped ones, then those that were tried, in the order of the file."""
     task, steps = workloads.load(name), search.steps[name]
     settings = [Settings(SHIPPED, task, steps)]
     for tried in search.tried:

@@ -48,7 +48,6 @@ class Reading:
             which other programs on the cores do not change.
         resident_bytes: memory in use, including shared pages.
         descriptors: number of open files.
-        threads: number of threads.
     """
 
     gradient_steps_per_processor_s: float
@@ -73,12 +72,7 @@ class SoakResult(Row, table="soak_result", where="mapping"):
 
 
 def readings(fusion: Fusion, seconds: float, report: Report) -> Iterator[Reading]:
-    """Train until the replay is full, then for some seconds more, and yield a reading every `STRETCH_S` of these.
-
-    Args:
-        fusion: which parts of a training step run as one call.
-        seconds: duration of the training in which readings are taken.
-    """
+    """Train until the replay is full, then for some seconds more, and yield a reading every `STRETCH_S` of these."""
     item = workloads.override(workloads.load(WORKLOAD), "training.learning_starts", CAPACITY // 2, "soak")
     item = workloads.override(item, "replay.capacity", CAPACITY, "soak")
     training = Training(resolve(Schedule(fusion=fusion), item, MAPPING))
@@ -112,9 +106,6 @@ def verdicts(series: Sequence[Reading]) -> dict[str, str]:
 
     Memory, open files and threads must not grow, and the throughput must not fall.
 
-    Args:
-        series: the readings, in order.
-
     Returns:
         A text for each quantity that got worse, such as the memory, that says how it changed; empty if none did.
 
@@ -144,7 +135,6 @@ def rows_of(fusion: Fusion, series: Sequence[Reading]) -> Sequence[SoakResult]:
     """Return the readings as rows of suite "soak", one per quantity.
 
     Args:
-        fusion: which parts of a training step ran as one call.
         series: the readings, in order. `not_flat` of each row holds what `verdicts` returns for them.
     """
     said, rows = verdicts(series), []
@@ -169,21 +159,12 @@ def rows_of(fusion: Fusion, series: Sequence[Reading]) -> Sequence[SoakResult]:
 
 
 def soak(fusion: Fusion, seconds: float, report: Report) -> Sequence[SoakResult]:
-    """Train for some seconds, and return the readings as rows (`rows_of`).
-
-    Args:
-        fusion: which parts of a training step run as one call.
-        seconds: duration of the training in which readings are taken.
-    """
+    """Train for some seconds, and return the readings as rows (`rows_of`)."""
     return rows_of(fusion, list(readings(fusion, seconds, report)))
 
 
 def table(rows: Sequence[SoakResult]) -> str:
-    """Return the results as Markdown: each quantity in the first and the last quarter, then what is not flat.
-
-    Args:
-        rows: the rows of `soak`.
-    """
+    """Return the results as Markdown: each quantity in the first and the last quarter, then what is not flat."""
     cells = []
     for fusion in dict.fromkeys(row.fusion for row in rows):
         mine = [row for row in rows if row.fusion == fusion]
@@ -200,11 +181,7 @@ def table(rows: Sequence[SoakResult]) -> str:
 
 
 def not_flat(rows: Sequence[SoakResult]) -> list[str]:
-    """Return a line for each quantity that did not stay the same.
-
-    Args:
-        rows: the rows of `soak`.
-    """
+    """Return a line for each quantity that did not stay the same."""
     told = {row.fusion: row.not_flat or {} for row in rows}
     return [
         f"fusion {fusion}: {name} {text}" for fusion, found in told.items() for name, text in found.items()

@@ -61,11 +61,8 @@ class TrainingCell:
     """A workload that this project and other libraries train in the same rounds, with a goal for this project.
 
     Attributes:
-        name: its name in the table and the rows.
         workload: the shipped workload that it is made from.
-        baselines: the other libraries.
         changes: fields of the shipped workload that differ, such as "training.actors", with their new values.
-        goal: the goal in words.
         rate: the rate of this project that must be at least `at_least`: "trained" (samples in gradient steps per
             second) or "gradient" (gradient steps per second); "" if the goal is relative to something else.
         alone: the part of this project's loop whose rate alone the goal is relative to, "environment" or "learner";
@@ -209,11 +206,7 @@ def measure(
     """Time this project and other libraries on a workload in the same rounds, and compare what they learn.
 
     Args:
-        mapping: where this project runs its learner, replay management and storage.
-        baselines: the other libraries, some of `cell.baselines`.
-        budget_s: seconds of the rounds.
         extent: how long both systems of each comparison are trained for their returns; None: not at all.
-        native_environments: whether C++ steps this project's environments.
         flushed: whether the libraries in `PYTORCH` run once more with subnormal numbers treated as zero.
 
     Returns:
@@ -233,10 +226,6 @@ def our_side(item: workloads.Workload, mapping: Mapping, native_environments: bo
     """Return how this project trains a workload: with the whole loop in C++ if it can.
 
     PPO's iterations are native calls on native environments; other algorithms need a prioritised replay for that.
-
-    Args:
-        mapping: where this project runs its learner, replay management and storage.
-        native_environments: whether C++ steps this project's environments.
     """
     if native_environments and str(mapping) == NATIVE_MAPPING and item.replay.prioritized:
         return OurSide(threads_native=True)
@@ -250,9 +239,6 @@ def judged(cell: TrainingCell, rows: Sequence[Result]) -> str:
     does a part's fraction of the time, if the goal is relative to the rate of that part alone. A
     goal to be level with another library is met and missed by the verdict of the comparison, "faster" and "slower",
     which also heeds how this project compares with itself and, for "faster", the returns.
-
-    Args:
-        rows: its rows from `measure`.
     """
     if cell.level_with:
         ratio = next((row for row in _ratios(rows) if _name(row) == cell.level_with), None)
@@ -316,10 +302,6 @@ def lines(rows: Sequence[Result], batch_size: int) -> list[list[str]]:
     """Return the lines of a workload's table, as text for each column: this project's, then one per baseline.
 
     A baseline that was not timed has the reason in its line.
-
-    Args:
-        rows: the workload's rows from `measure`.
-        batch_size: samples of a gradient step.
     """
     baselines = list(dict.fromkeys(str(row.baseline) for row in rows))
     sides = [_side(OURS, rows, (name, "ours"), batch_size) for name in baselines]
@@ -366,11 +348,6 @@ def table(
     """Return the results as Markdown: a table for each workload, its goal, and notes.
 
     The notes compare the returns, and say how each library's training differs from the workload as stated.
-
-    Args:
-        mapping: this project's mapping, for the text.
-        native_environments: whether C++ stepped this project's environments.
-        rows: the rows of `measure` of all of them.
     """
     peak_gflops = _native.learner.peak_gflops()
     text = [

@@ -43,7 +43,6 @@ class TreeRow:
     """A sum tree that the benchmark times, which is one row of its table, and the worker process that runs it.
 
     Attributes:
-        name: name in the table.
         command: command that starts its worker.
         peer: whether it is another library's tree.
         device: device that holds its priorities, such as "cpu" or "cuda".
@@ -63,10 +62,6 @@ class TreeRow:
 
     def ask(self, request: Mapping[str, object], limit_s: float) -> dict[str, object]:
         """Send a request to the worker, which is started if necessary, and return its answer.
-
-        Args:
-            request: sent as JSON.
-            limit_s: seconds until the answer must be complete.
 
         Returns:
             The answer; empty after a failure, whose reason is stored in `failure`.
@@ -102,7 +97,6 @@ class TreeRow:
 
         Args:
             operation: "sample", "update" or "update_and_sample", or one of `FLOORS`.
-            seed: seed of the calls' arguments.
 
         Raises:
             RuntimeError: it failed, now or before.
@@ -165,9 +159,6 @@ def peer_rows(names: Iterable[str]) -> list[TreeRow]:
     """Return a row for the sum tree of each of some other libraries.
 
     If a library's virtual environment does not exist, the row says so, and the tree is not timed.
-
-    Args:
-        names: the libraries, some of `PEERS`.
     """
     rows = []
     for name in names:
@@ -184,7 +175,6 @@ def case(row: TreeRow, operation: str, batch_size: int, rng: np.random.Generator
 
     Args:
         operation: "sample", "update" or "update_and_sample"; the memory floors have one of their own.
-        rng: generator for the seeds of the calls' arguments.
     """
     asked = row.name if row.name in FLOORS else operation
 

@@ -82,11 +82,7 @@ class ActorsLearners:
     loop = Loop.OVERLAPPED
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
-        """Return the prediction for the mapping that trains fastest with its best division of cores.
-
-        Raises:
-            ValueError: the table lacks a time for every mapping, or there are fewer than two cores.
-        """
+        """Return the prediction for the mapping that trains fastest with its best division of cores."""
         possible = (
             Mapping(learner, rmm, CPU)
             for learner in table.targets("learner.step")
@@ -107,12 +103,7 @@ class ActorsLearners:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return the throughput of one mapping with its best division of cores.
-
-        Raises:
-            KeyError: the table lacks a time of the mapping.
-            ValueError: there are fewer than two cores.
-        """
+        """Return the throughput of one mapping with its best division of cores."""
         collecting, training = _collecting(mapping), _training(mapping)
         collect_s = sum(table.time_s(*cell) for cell in collecting)
         train_s = sum(table.time_s(*cell) for cell in training)

@@ -31,9 +31,6 @@ class MapTpds23:
 
         Among equally fast backends the first by name is chosen, so that the choice does not depend on the
         table's order.
-
-        Raises:
-            ValueError: the table has no times for the learner or for the replay management.
         """
         learners, managers = table.targets("learner.step"), rmm_targets(table)
         if not learners or not managers:
@@ -71,9 +68,6 @@ class MapTpds23:
         """Return the throughput that MAP Equation 3 predicts: that of the slower of learner and replay management.
 
         If both share a GPU, their times add up instead (MAP VI-B step 2).
-
-        Raises:
-            KeyError: the learner or the replay management was not timed.
         """
         learner_s = table.time_s("learner.step", mapping.learner)
         rmm_s = _rmm_s(table, mapping.rmm)

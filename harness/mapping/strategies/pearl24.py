@@ -49,11 +49,7 @@ class Pearl24:
         self._as_published = as_published
 
     def choose(self, table: PerformanceTable, problem: Problem, platform: Platform) -> Prediction:
-        """Return the prediction for the mapping with the shortest iteration.
-
-        Raises:
-            ValueError: the table has no times for the learner or for the replay management.
-        """
+        """Return the prediction for the mapping with the shortest iteration."""
         mappings = [
             Mapping(learner, rmm, _storage(table, problem, platform, learner, rmm))
             for learner in table.targets("learner.step")
@@ -73,9 +69,6 @@ class Pearl24:
 
         If learner and replay share a GPU, nothing overlaps, unless the table has times measured for this case (PRL's
         combined column).
-
-        Raises:
-            KeyError: the table lacks a time that the equation needs.
         """
         learner, rmm, storage = mapping.learner, mapping.rmm, mapping.storage
         streams, learner_cell = _learner_in_streams(table, problem, learner)

@@ -26,9 +26,6 @@ class PrimitiveSum:
         """Return the predicted throughput of a mapping.
 
         A gradient step takes the learner's step, the replay's operations, and `update_interval` environment steps.
-
-        Raises:
-            KeyError: one of these was not timed.
         """
         steps = problem.update_interval
         calls = {

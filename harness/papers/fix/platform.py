@@ -238,7 +238,6 @@ def rates_table(
         quantity: quantity of the throughput experiment, which is timed on the CPU.
         on_fpga: rates with the accelerator by the bits of its activations, and then by batch size.
         on_gpu: quantity of the float steps on the GPU.
-        bars: the bars of the paper's figure.
     """
     on_cpu = _steps(frame, quantity).get(FLOAT, {})
     gpu = device_steps.on_gpu(frame, on_gpu, "steps in floats")

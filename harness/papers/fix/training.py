@@ -88,7 +88,6 @@ class FixedPointTask:
     """The workload and the length of one training.
 
     Attributes:
-        workload: name of the workload.
         steps: environment steps after `learning_starts`, with one gradient step each.
         evaluation_interval: steps between evaluations of the policy.
         step_s: approximate seconds per step, for the progress bar.
@@ -212,7 +211,6 @@ def train(
     """Train a workload in one precision with one seed, or a leg of such a training; return the measurement.
 
     Args:
-        formats: fixed-point formats; None for floats.
         leg: the part of the training; its row holds what the training has shown until its end.
 
     Returns:
@@ -278,9 +276,6 @@ def train(
 
 def described(formats: Precision | None) -> dict[str, Any]:
     """Return a description of a precision, as rows state it.
-
-    Args:
-        formats: fixed-point formats; None for floats.
 
     Returns:
         The format as text of "weights", "activations", "gradients" and of Adam's "mean" and "square", and the

@@ -48,7 +48,6 @@ class ThreadedSide(Columns):
     Attributes:
         call: the call: `FIND` (find leaves by prefix sums) or `UPDATE` (update priorities).
         batch_size: items per call.
-        threads: threads that share a call.
         null: whether it is the second copy of this configuration, which shows the noise.
     """
 

@@ -43,7 +43,6 @@ class OrderedSide(Columns):
 
     Attributes:
         order: order of the locks: "printed" (as in PAL's Algorithm 3) or "unlocked sampling".
-        threads: number of threads.
         null: whether it is the second, identical copy of a configuration, which shows the noise (the A/A null).
         cores: cores that this process may use.
         calls, seed: times that a thread samples and updates in a turn, and the seed of turns and samples.

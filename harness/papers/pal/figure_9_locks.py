@@ -60,7 +60,6 @@ class LockedSide(Columns):
 
     Attributes:
         sharing: how they share it: "two locks", "one lock", "one lock, binary tree" or "owner thread".
-        threads: number of concurrent threads.
         null: whether it is the second, identical copy of a configuration, which shows the noise (the A/A null).
         cores: cores that this process may use.
         turn_s, seed: length of a turn, and the seed of turns and samples.
@@ -132,7 +131,6 @@ def measure(
         threads together inserted, sampled and updated.
 
     Raises:
-        ValueError: a sampled item was incomplete, or had no valid weight.
         NotEnoughMemory: the replays do not fit the memory that a measurement may take.
     """
     for sharing in SHARINGS:

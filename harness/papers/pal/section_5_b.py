@@ -48,7 +48,6 @@ class Split(Columns):
     """One configuration that is timed, a training with so many actor threads and learner threads, and its columns.
 
     Attributes:
-        actors, learners: numbers of threads.
         null: whether it is the second, identical copy of a configuration, which shows the noise (the A/A null).
         cores, steps: cores that this process may use, and gradient steps of a stretch.
     """
@@ -69,9 +68,6 @@ def splits(cores: int) -> list[Split]:
     """Return the splits into 1 or 2 actor and 1 or 2 learner threads that have at most one thread per core.
 
     Each split occurs twice; the second copy shows the noise.
-
-    Args:
-        cores: number of cores that this process may use.
     """
     return [Split(a, n, null) for a in (1, 2) for n in (1, 2) if a + n <= cores for null in (False, True)]
 

@@ -145,7 +145,6 @@ def at_both_clocks(finding_at: Callable[[float | None], Finding], blocks: Collec
 
     Args:
         finding_at: returns the finding at a clock frequency in MHz; called with None for PPO's own frequencies.
-        blocks: names of the design's blocks.
     """
     placed = placed_clock(blocks)
     return merged(finding_at(None), finding_at(placed.mhz), CLOCKS, placed)

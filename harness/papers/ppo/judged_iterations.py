@@ -37,7 +37,6 @@ class Joined(NamedTuple):
     """An iteration on CPU and accelerator in virtual time.
 
     Attributes:
-        row: its stored measurement.
         clock_mhz: the accelerator's clock at which it is judged.
     """
 

@@ -109,8 +109,6 @@ def measure(
     """Trace iterations of PPO's training on a device, each next to one without a profiler, which slows the host.
 
     Args:
-        device: PyTorch's device, such as "cuda".
-        mode: mode of PyTorch's learner, such as "eager".
         budget_s: no further iteration begins after this time; the fewest for an interval always run.
         iteration: its sizes; None: the fewest agents of PPO Table 2.
 

@@ -26,11 +26,7 @@ MISSING = {
 
 
 def tables(frame: pd.DataFrame, benchmark: str) -> list[DeviceTable]:
-    """Return the inferences per second of a benchmark: one table for each size that varies while the others stay.
-
-    Args:
-        benchmark: name in the paper, such as "Hopper".
-    """
+    """Return the inferences per second of a benchmark: one table for each size that varies while the others stay."""
     by_sizes: dict[tuple[str, str], list[tuple[str, str, PpoIteration]]] = {}
     for library in LIBRARIES:
         for column, iteration in table_columns(benchmark, library).items():

@@ -27,7 +27,6 @@ def native_cases(
     """Yield the benchmark cases of the parts of native rounds, or of native iterations of an on-policy algorithm.
 
     Args:
-        parts: learners and replays shared with other cases.
         targets: the learners, whose rounds or iterations are one native call.
     """
     name, steps = "native_round", problem.round_gradient_steps

@@ -52,7 +52,6 @@ class TimedIteration:
     untimed ones precedes them; without this, with 13 steps, the training of Hopper was predicted 7% too slow.
 
     Attributes:
-        learner: the learner.
         acting: the actors, which act on the learner's policy, in this process or in others.
         rollout: the steps whose advantages are computed. In this process, the next steps replace its first ones.
         runtime: a training whose parts do nothing, which shows the time of the runtime itself.
@@ -94,11 +93,7 @@ class TimedIteration:
         return self.algorithm.prepare(self.learner.parameters(), self.rollout)
 
     def dealt(self, samples: dict[str, npt.NDArray]) -> Iterator[dict[str, npt.NDArray]]:
-        """Yield the minibatches of an iteration.
-
-        Args:
-            samples: the samples, by column.
-        """
+        """Yield the minibatches of an iteration."""
         return self.algorithm.minibatches(samples, self.learner.batch_size, self.rng)
 
     def learn(self, minibatches: Iterator[dict[str, npt.NDArray]]) -> None:
@@ -135,7 +130,6 @@ def on_policy_cases(
     `round.collect`. Where an iteration is one native call, `native_iteration` has its parts.
 
     Args:
-        problem: properties of the workload, such as the vector steps of an iteration.
         parts: learners and actors shared with other cases; None creates them.
     """
     shared = parts or SharedParts(workload, problem)

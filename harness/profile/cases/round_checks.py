@@ -28,9 +28,6 @@ def check_collect(collect: Callable[[int], Mapping[str, npt.NDArray]]) -> None:
 
     Args:
         collect: takes a number of vector steps; returns their transitions.
-
-    Raises:
-        AssertionError: an observation differs.
     """
     rows = {name: column.copy() for name, column in collect(2).items()}
     actors = len(rows["terminated"]) // 2
@@ -51,9 +48,6 @@ def check_replay(workload: Workload, replay: Replay, out: Sample) -> None:
     Args:
         replay: the replay; it is changed.
         out: an earlier sample, whose arrays the checked sample reuses.
-
-    Raises:
-        AssertionError: a result is wrong.
     """
     written = random_transitions(replay.storage.fields, 2, np.random.default_rng(3))
     read = _gathered(replay, replay.insert(written))
@@ -81,12 +75,7 @@ def check_replay(workload: Workload, replay: Replay, out: Sample) -> None:
 
 
 def check_learn(workload: Workload, learner: Learner, sample: Sample) -> None:
-    """Take a gradient step on a sample, and raise AssertionError unless its results are correct; see `check_step`.
-
-    Args:
-        learner: the learner that takes the step.
-        sample: a batch of the replay, with its importance weights.
-    """
+    """Take a gradient step on a sample, and raise AssertionError unless its results are correct; see `check_step`."""
     check_step(workload, learner, sample.batch, sample.weights)
 
 
@@ -94,12 +83,6 @@ def check_steps(workload: Workload, replay: Any, learner: Learner, steps: FusedS
     """Take one fused gradient step, and check the priorities that it leaves.
 
     They must be those of the TD errors of the batch that `replay.sample` draws with the same random generator.
-
-    Args:
-        replay, learner: the parts that `steps` uses.
-
-    Raises:
-        AssertionError: a priority is wrong.
     """
     sample = replay.sample(learner.batch_size, np.random.default_rng(6))
     if isinstance(learner, FixedPointLearner):

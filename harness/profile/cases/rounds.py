@@ -71,7 +71,6 @@ class Round:
     """The training loop of one mapping, with a clock that records the time of each part.
 
     Attributes:
-        loop: the loop with its parts.
         clock: the loop's clock, with the seconds of each part.
         runtime: a training whose parts do nothing; its gradient steps show the time of the runtime itself.
         gradient_steps: gradient steps per round.
@@ -157,7 +156,6 @@ class Variant:
             actor in the learner's thread (`actor_for`).
         cold: whether the caches are emptied before each part.
         beside: whether the parts are timed while the actors act, in the overlapped loop.
-        storage: backend and device of the storage.
     """
 
     fusion: Fusion | None = None
@@ -178,7 +176,6 @@ class Sequences:
 
     Args:
         workload: a workload whose replay fits the memory several times.
-        parts: learners and replays, shared with other cases.
     """
 
     def __init__(self, workload: Workload, problem: Problem, parts: SharedParts) -> None:
@@ -188,7 +185,6 @@ class Sequences:
         """Return the benchmark case that times rounds of training with one mapping, in parts.
 
         Args:
-            learner, manager: targets (backend and device) of the learner and of the replay management.
             variant: how the rounds differ from those of the strict loop.
         """
         workload, problem = self.workload, self.problem
@@ -333,7 +329,6 @@ def _stored(
 
     Args:
         primitive: prefix of the primitives' names.
-        learners, rmms: the targets of learners and replay managements.
         items: rows that a round inserts, and the batch size.
     """
     rows, batch = items

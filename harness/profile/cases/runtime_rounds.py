@@ -42,12 +42,7 @@ def empty_training(
 
 
 class IdleLearner(Nothing):
-    """A learner of PPO, and the actors that use its policy, which do nothing.
-
-    Args:
-        algorithm: the algorithm; its hyper-parameters and its early stop are used.
-        problem: gives the numbers of samples.
-    """
+    """A learner of PPO, and the actors that use its policy, which do nothing."""
 
     def __init__(self, algorithm: PPO, problem: Problem) -> None:
         super().__init__(problem.trajectory_length * problem.actors)
@@ -79,11 +74,7 @@ class IdlePpo(PPO):
 
 
 def empty_iterations(workload: Workload, algorithm: PPO, problem: Problem) -> OnPolicyTraining:
-    """Return an on-policy training whose parts do nothing, ready to take iterations.
-
-    Args:
-        algorithm: the workload's algorithm.
-    """
+    """Return an on-policy training whose parts do nothing, ready to take iterations."""
     idle = cast(Any, IdleLearner(algorithm, problem))
     resolved = resolve(STRICT, workload, _MAPPING, problem.batch_size, existing=Fusion.NONE)
     return OnPolicyTraining(resolved, starting=lambda *_: idle, learner=idle)

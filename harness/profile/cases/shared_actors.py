@@ -25,7 +25,6 @@ def late_pool(workload: Workload, problem: Problem, learner: Learner) -> ActorPo
     """Return a pool with one actor in a process of its own, whose exploration rate already has its final value.
 
     Args:
-        problem: gives the number of steps that are collected at a time.
         learner: the learner whose weights it uses first.
     """
     environment_seed, exploration_seed = np.random.SeedSequence(0).spawn(2)

@@ -115,7 +115,6 @@ class SharedParts:
         """Return actors that collect whole on-policy iterations, in processes that learners in floating point share.
 
         Args:
-            plan: the environments, and how the actors step them; the same in every call.
             learner: the learner whose weights the actors use.
         """
         key = CPU, len(plan.environments), processes
@@ -138,7 +137,6 @@ def fill(replay: Replay, rng: np.random.Generator, start: TrainedStart | None = 
     """Insert transitions until a replay is full, those of a training or else random ones, with random priorities.
 
     Args:
-        rng: generator of the priorities, and of random transitions.
         start: the training whose transitions are inserted; None: random transitions.
     """
     rows = block_rows(replay.storage)
@@ -156,11 +154,7 @@ def fill(replay: Replay, rng: np.random.Generator, start: TrainedStart | None = 
 
 
 def prioritise(replay: Replay, rows: range, rng: np.random.Generator) -> None:
-    """Give rows of a replay random priorities, some at a time, because the tree may be simulated.
-
-    Args:
-        rows: the rows, all of them filled.
-    """
+    """Give rows of a replay random priorities, some at a time, because the tree may be simulated."""
     step = block_rows(replay.storage)
     for first in range(rows.start, rows.stop, step):
         some = np.arange(first, min(first + step, rows.stop))

@@ -47,7 +47,6 @@ def train(
     """Train a workload with PyTorch's learner and the native replay, and return its state and samples.
 
     Args:
-        steps: gradient steps, at least 1.
         batch_size: transitions in a batch; None for the workload's own number.
         limit_s: seconds after which no further steps are taken.
     """

@@ -56,7 +56,6 @@ class TimedTraining:
     """A training in progress that is timed call by call.
 
     Attributes:
-        training: the training.
         gradient_steps: gradient steps per call.
         long: whether a call is so long that no untimed call needs to precede it.
         step_s: seconds per gradient step when the length of a call was chosen; 0 if they were not measured.
@@ -122,7 +121,6 @@ def training_case(
     Args:
         workload: a workload whose replay fits the memory.
         runs: dict in which the timed training is stored under the case's name.
-        loop: the loop (order of calls) that is run.
         parts: learners and replays shared with other cases; None creates them.
     """
     name = case_name(mapping, loop)
@@ -184,12 +182,7 @@ def training_case(
 
 
 def case_name(mapping: Mapping | str, loop: Loop) -> str:
-    """Return the name of the benchmark case of training with a mapping in a loop (order of calls).
-
-    Args:
-        mapping: backend and device of learner, replay management and storage, such as `native-native-cpu`.
-        loop: the order of calls, such as "fused".
-    """
+    """Return the name of the benchmark case of training with a mapping in a loop (order of calls)."""
     return f"training {mapping}, {loop}"
 
 

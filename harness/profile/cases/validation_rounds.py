@@ -74,7 +74,6 @@ def validation_cases(
 
     Args:
         workload: off-policy, with a prioritised replay that fits the memory several times.
-        parts: learners and replays, shared with other cases.
     """
     sequences = Sequences(workload, problem, parts)
     rows, batch = problem.round_vector_steps * problem.actors, problem.batch_size
@@ -105,7 +104,6 @@ def threaded_runtime_case(workload: Workload, problem: Problem) -> Case[Training
 
     Args:
         workload: off-policy.
-        problem: properties of the workload, such as D, the batches sampled ahead.
     """
 
     def check(training: Training) -> None:
@@ -173,7 +171,6 @@ def relaxed_case(
 
     Args:
         workload: off-policy, with a prioritised replay that fits the memory several times.
-        parts: learners and replays, shared with other cases.
     """
 
     def setup() -> RelaxedRound:

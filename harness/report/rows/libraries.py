@@ -11,7 +11,6 @@ class BaselineComparison:
 
     Attributes:
         workload, batch_size: what both trained.
-        baseline: name of the library.
         ratio: this project's rate over the library's.
         ours, theirs: rates of this project and of the library, 1/s: those that the ratio compares (`rate`).
         null: ratio of two timings of this project in the same rounds, which shows the noise (the A/A null).

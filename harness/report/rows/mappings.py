@@ -13,7 +13,6 @@ class PredictedThroughput:
 
     Attributes:
         mapping: where learner, replay management and storage run, such as "torch-native-cpu".
-        strategy: the performance model that made the prediction.
         chosen_among: "here" (this machine's devices) or "here and simulated", once for each set of devices among
             which the strategy chose this mapping; empty if it chose another.
         loop: form of the training loop, such as "fused" (`harness.mapping.Loop`), that was run or predicted; empty
@@ -58,7 +57,6 @@ class HeatMap:
     """The training throughput of every mapping on one workload over batch sizes (MAP Fig. 13, PRL Fig. 8).
 
     Attributes:
-        workload: name of the workload.
         devices: devices from which mappings are built: "here" (all of them measured), or "here and simulated".
         loop: form of the training loop of all mappings, such as "fused" (`harness.mapping.Loop`); empty if unknown.
         batch_sizes: columns, ascending: batch sizes at which at least two mappings were run, so that one is the best.
@@ -107,7 +105,6 @@ class Choice:
     The mappings were run, so that the best one is known.
 
     Attributes:
-        strategy: the performance model that chose.
         devices: the devices that it chose among: "here" or "here and simulated".
         loop: form of the training loop of all mappings, such as "fused" (`harness.mapping.Loop`).
         mapping, best: the chosen mapping, and the fastest of those that were run.

@@ -95,7 +95,6 @@ class Builder:
 
         Args:
             kind: one of `NODE_KINDS`, except "elementwise".
-            shape, dtype: shape and dtype of the output.
             **attributes: parameters of the operation, such as `axis` of "gather" (listed in `primitives.graph.graph`).
         """
         views = tuple(self.materialised(value) for value in inputs)
@@ -126,10 +125,6 @@ class Builder:
 
         Operations on constants are computed at once. Operations that change nothing, such as x * 1, return
         the operand.
-
-        Args:
-            op: the operation, such as "add".
-            dtype: dtype of the result.
         """
         shape = np.broadcast_shapes(*(o.shape for o in operands if isinstance(o, View | Splat)))
         operand_dtype = self._operand_dtype(op, operands, dtype)
@@ -282,7 +277,6 @@ class Builder:
             op: "sum", "max" or "min".
             axes: the dimensions; empty for all.
             keepdim: whether the reduced dimensions stay, with size 1.
-            dtype: dtype of the result.
         """
         axes = sorted({axis % max(1, len(value.shape)) for axis in axes}) or list(range(len(value.shape)))
         shape = tuple(

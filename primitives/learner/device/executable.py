@@ -168,22 +168,13 @@ class DeviceExecutable(OwnProcess, Executable):
         return overflowed
 
     def write_state(self, name: str, value: Array) -> None:
-        """Set one array (leaf) of the learner's state.
-
-        Args:
-            name: name of the state's buffer, such as `state/actor/0.weight`.
-            value: the new values, in the buffer's shape.
-        """
+        """Set one array (leaf) of the learner's state."""
         self._check_process()
         buffer = self.state_buffers[name]
         self._upload(self._state_offsets[name], np.asarray(value, buffer.dtype))
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step, and return copies of the graph's outputs on the host, by name.
-
-        Args:
-            inputs: each input buffer's array by its name, such as `batch/reward`.
-        """
+        """Run one gradient step, and return copies of the graph's outputs on the host, by name."""
         self._check_process()
         for position, value in self.checked_inputs(variant, inputs):
             self._upload(self._offsets[variant][position], value)
@@ -196,10 +187,6 @@ class DeviceExecutable(OwnProcess, Executable):
 
     def step_on(self, variant: str, inputs: Mapping[str, Array], batch: DeviceBatch) -> dict[str, Array]:
         """Run one gradient step on a batch in the device's memory, and return copies of the outputs by name.
-
-        Args:
-            inputs: the inputs that are not columns of the batch, by name.
-            batch: the columns of the inputs `batch/NAME`.
 
         Returns:
             Arrays on the host.

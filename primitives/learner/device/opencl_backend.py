@@ -22,11 +22,7 @@ def compile_graphs(graphs: Mapping[str, Graph], *, device: str | int = "cpu") ->
     """Return an executable for step graphs.
 
     Args:
-        graphs: the graph of each variant (kind of gradient step), by the variant's name.
         device: as for `create`; by default this machine's first OpenCL device that is a CPU.
-
-    Raises:
-        ValueError: there is no such device.
     """
     return DeviceExecutable(graphs, opencl.create(device))
 
@@ -35,9 +31,7 @@ def create(algorithm: Algorithm, *, device: str | int = "cpu", batch_size: int, 
     """Create a learner on an OpenCL device.
 
     Args:
-        algorithm: from `primitives.algorithms.create`.
         device: a position in `opencl_runtime.devices()`, a part of a device's name, or "cpu" for the first CPU.
-        batch_size: transitions per gradient step, at least 1.
 
     Raises:
         ValueError: there is no such device.

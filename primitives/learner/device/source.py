@@ -402,9 +402,6 @@ def byte_offset(view: View, buffers: Sequence[Buffer], offsets_bytes: Sequence[i
 def named(wanted: Iterable[Launch]) -> tuple[dict[str, str], str]:
     """Return the kernels of some launches, each of which is compiled once.
 
-    Args:
-        wanted: the launches.
-
     Returns:
         The name of each kernel by its `Launch.source("kernel")`, and the source of all.
     """

@@ -122,11 +122,7 @@ class FpgaExecutable(ReferenceExecutable):
         }
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step, add its clock cycles to `cycles`, and return copies of the graph's outputs by name.
-
-        Args:
-            inputs: each input buffer's array by its name, such as `batch/reward`.
-        """
+        """Run one gradient step, add its clock cycles to `cycles`, and return copies of the graph's outputs by name."""
         outputs = super().step(variant, inputs)
         self._steps[variant] += 1
         return outputs
@@ -195,9 +191,6 @@ def design_of(algorithm: Algorithm, batch_size: int, device: str) -> str:
     It is MAP's pipeline, with units for every layer, if the pipeline runs the algorithm, fits the device, and takes
     fewer cycles per gradient step than the core, which computes one matrix product after another. Both numbers of
     cycles come from formulas.
-
-    Args:
-        device: name of the FPGA, such as "u200".
     """
     from placerl.primitives.learner.graph_learner import step_graph
 
@@ -247,9 +240,7 @@ def create(
     """Create a learner on the simulated FPGA.
 
     Args:
-        algorithm: from `primitives.algorithms.create`.
         device: one of `DEVICES`; by default the first.
-        batch_size: transitions per gradient step, at least 1.
         design: "core" (a systolic array, one product after another) or "pipeline" (units for every layer, MAP Fig. 3);
             by default the pipeline with `pipelines`, the core with `side` or `exact`, and otherwise that of
             `design_of`.

@@ -59,7 +59,6 @@ def job_of(node: Node, dtypes: Sequence[str], core: GemmUnit, exact: bool) -> Jo
     """Return the job of a node: the unit of the FPGA that runs it, and functions for its numbers and clock cycles.
 
     Args:
-        core: the unit for matrix products.
         exact: whether the operands of products go through the core's RTL.
     """
     match node.kind:

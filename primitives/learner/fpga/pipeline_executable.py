@@ -52,11 +52,7 @@ class PipelineExecutable(ReferenceExecutable):
         self._step_cycles: int | None = None
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step in float32, add its clock cycles to `cycles`, and return the outputs by name.
-
-        Args:
-            inputs: each input buffer's array by its name, such as `batch/reward`.
-        """
+        """Run one gradient step in float32, add its clock cycles to `cycles`, and return the outputs by name."""
         outputs = super().step(variant, inputs)
         self._steps[variant] += 1
         return outputs

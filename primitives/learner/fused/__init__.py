@@ -32,7 +32,6 @@ class FusedSteps(OneCaller):
         TypeError: the learner has another backend, or its algorithm is in float64.
         ValueError: the replay lacks a column that the learner reads, holds it with another shape or dtype, or
             holds a column that the learner does not read, such as the discounts of n-step transitions.
-        RuntimeError: another process created the replay: this is a forked copy.
     """
 
     def __init__(self, replay: ConcurrentReplay, learner: Learner) -> None:
@@ -160,12 +159,7 @@ class FusedSteps(OneCaller):
         return steps
 
     def insert(self, batch: Mapping[str, npt.ArrayLike], td_errors: npt.ArrayLike | None = None) -> None:
-        """Insert items into the replay, as `ConcurrentReplay.insert` does.
-
-        Args:
-            batch: each column of the replay by name, (n, ...).
-            td_errors: (n,) TD errors that give the priorities; None for the largest priority so far.
-        """
+        """Insert items into the replay, as `ConcurrentReplay.insert` does."""
         self._replay.insert(batch, td_errors)
 
     def drain(self) -> None:

@@ -92,14 +92,6 @@ class NativeCalls(GraphLearner):
 
         A dict of arrays with exactly the right types is one call of the executor, which also checks the values.
         `Learner.step` handles every other batch: it converts it or reports what is wrong.
-
-        Args:
-            batch: each column of `algorithm.columns(batch_size)` except `weight`.
-            weights: (B,) importance weights, at least 0; by default all 1.
-            variant: the kind of step, one of `algorithm.variants`; by default that of the next step.
-
-        Raises:
-            ValueError, NotFiniteError: as `Learner.step` raises them.
         """
         self._check_process()
         if variant is None:

@@ -211,12 +211,7 @@ class Group:
         return self._places.scratch + 4 * self._block * self._slot[register], 0
 
     def emit(self, executor: Any, program: int) -> None:
-        """Add the node to a program of the executor.
-
-        Args:
-            executor: the native executor.
-            program: number of the program.
-        """
+        """Add the node to a program of the executor."""
         from placerl.primitives import _native
 
         numbers = {name: i for i, name in enumerate(_native.learner.OP_NAMES.split())}

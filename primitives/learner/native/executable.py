@@ -130,20 +130,11 @@ class NativeExecutable(NativePrograms):
         return self._state
 
     def write_state(self, name: str, value: Array) -> None:
-        """Set one array (leaf) of the learner's state.
-
-        Args:
-            name: name of the state's buffer, such as `state/actor/0.weight`.
-            value: the new values, in the buffer's shape.
-        """
+        """Set one array (leaf) of the learner's state."""
         self._state[name][...] = value
 
     def input(self, variant: str, name: str) -> Array:
-        """Return the array in the executor's memory to which `step` copies an input.
-
-        Args:
-            name: name of the input, such as `batch/reward`.
-        """
+        """Return the array in the executor's memory to which `step` copies an input."""
         graph, at = self._lowerings[variant].graph, self._lowerings[variant].offset
         return self._located(at(graph.buffer_index[name]), graph.buffers[graph.buffer_index[name]])
 

@@ -20,13 +20,7 @@ class NativeFixedPointLearner(FixedPointLearner, NativeCalls):
     def step(
         self, batch: Mapping[str, Array], weights: Array | None = None, *, variant: str | None = None
     ) -> StepOutcome:
-        """Take one gradient step in fixed point, and return TD errors and losses.
-
-        Args:
-            batch: each column of `algorithm.columns(batch_size)` except `weight`.
-            weights: (B,) importance weights, at least 0; by default all 1.
-            variant: the kind of step, one of `algorithm.variants`; by default that of the next step.
-        """
+        """Take one gradient step in fixed point, and return TD errors and losses."""
         self.narrow_when_due()
         return super().step(batch, weights, variant=variant)
 

@@ -37,11 +37,7 @@ def unavailable_reason() -> str:
 
 
 def compile_graphs(graphs: Mapping[str, Graph]) -> Executable:
-    """Return an executable for step graphs, on the widest instruction set of this processor.
-
-    Args:
-        graphs: the graph of each variant (kind of gradient step), by the variant's name.
-    """
+    """Return an executable for step graphs, on the widest instruction set of this processor."""
     return NativeExecutable(graphs)
 
 
@@ -58,9 +54,7 @@ class NativeLearner(NativeCalls):
     beyond `act`.
 
     Args:
-        algorithm: from `primitives.algorithms.create`.
         device: "cpu", the only one.
-        batch_size: transitions per gradient step, at least 1.
         simd: instruction set, "avx512", "avx2" or "portable"; empty for the widest one of this processor.
         threads: threads that share the large operations of a step, at most 64; the results do not depend on it.
         products: how matrix products are computed, such as "float32" or "bfloat16"; one of `PRODUCTS` of `executable`.
@@ -145,11 +139,7 @@ class NativeLearner(NativeCalls):
         return self._acted(_ACT, observation, {}) if self._acts else super()._act(observation)
 
     def explore(self, observation: Array, environment_step: int, rng: np.random.Generator) -> Array:
-        """Return the actions that an actor takes while it gathers experience, computed by the executor if it can.
-
-        Args:
-            observation: (n, *observation_shape), or one observation without the first dimension.
-        """
+        """Return the actions that an actor takes while it gathers experience, computed by the executor if it can."""
         self._check_process()
         batch, single = self._exploring(observation, environment_step, rng)
         if self._explores:

@@ -36,11 +36,7 @@ class NativePrograms(Executable):
         """
 
     def step(self, variant: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run one gradient step in one native call, and return copies of the graph's outputs by name.
-
-        Args:
-            inputs: each input buffer's array by its name, such as `batch/reward`.
-        """
+        """Run one gradient step in one native call, and return copies of the graph's outputs by name."""
         arrays = [np.ascontiguousarray(value) for _, value in self.checked_inputs(variant, inputs)]
         outputs = self._empty_outputs(variant, ())
         self._run([variant], arrays, list(outputs.values()))

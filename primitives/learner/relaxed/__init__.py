@@ -59,8 +59,6 @@ class Managed(OneCaller):
 
         Raises:
             ValueError: a TD error was not finite, or too large for a priority.
-            RuntimeError: another process created this object: this is a forked copy. Or a call of another thread is
-                in progress.
         """
         self._manager.drain()
 
@@ -97,7 +95,6 @@ class RelaxedSteps(Managed, FusedSteps):
     Raises:
         TypeError: the learner has another backend, or its algorithm is in float64.
         ValueError: the replay does not fit the learner's algorithm, or `ahead` is below 0.
-        RuntimeError: another process created the replay: this is a forked copy.
     """
 
     def __init__(
@@ -145,7 +142,6 @@ class ManagedSteps(Managed):
 
     Raises:
         ValueError: `batch_size` is below 1, or `ahead` below 0.
-        RuntimeError: another process created the replay: this is a forked copy.
     """
 
     def __init__(self, replay: ConcurrentReplay, learner: Learner, batch_size: int, ahead: int) -> None:
@@ -182,8 +178,6 @@ class ManagedSteps(Managed):
             TypeError: `rng` is not a Generator.
             ValueError: there is nothing to sample; the learner refuses a batch; or a TD error was not finite, or too
                 large for a priority.
-            RuntimeError: another process created this object: this is a forked copy. Or a call of another thread is
-                in progress.
         """
         checks.whole("steps", steps, 1)
         manager, betas, step = self._manager, self._replay.betas, self._learner.step

@@ -75,7 +75,6 @@ class CapturedStep:
 
         Args:
             batch: the columns that are on the host.
-            draws: the step's random numbers.
             resident: the other columns, if they are in the device's memory. The graph does not copy these.
         """
         with torch.cuda.device(self._device):

@@ -18,7 +18,6 @@ class DeviceInputs:
 
     Args:
         columns: shape and dtype of each column, by name.
-        device: the device of the memory.
 
     Attributes:
         tensors: the columns, by name.

@@ -15,16 +15,7 @@ class InPlaceUpdates(Updates):
     def gradients(
         self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
     ) -> tuple[Parameters, Tensor, Auxiliary]:
-        """Differentiate a loss that is a mean over a batch, without functorch's wrappers around every tensor.
-
-        Args:
-            loss: maps parameters and batch to (scalar loss, auxiliary results).
-            parameters: point at which to differentiate.
-            batch: tensors whose first dimension is the batch.
-
-        Returns:
-            The gradients (named as the parameters), the loss (), and the auxiliary results, all detached.
-        """
+        """Differentiate a loss that is a mean over a batch, without functorch's wrappers around every tensor."""
         leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
         return self._differentiate(loss, leaves, batch)
 
@@ -43,9 +34,7 @@ class InPlaceUpdates(Updates):
 
         Args:
             parameters: the parameters, which are overwritten.
-            gradients: their gradients, by the same names.
             state: the optimiser's state, which is overwritten.
-            learning_rate: Adam's step size, a number or ().
 
         Returns:
             The given parameters and state.
@@ -106,11 +95,6 @@ class SplitUpdates(InPlaceUpdates):
         self, loss: Loss[Auxiliary], parameters: Parameters, batch: Batch
     ) -> tuple[Parameters, Tensor, Auxiliary]:
         """Differentiate a loss for each part of the batch, and return the means over the parts.
-
-        Args:
-            loss: maps parameters and batch to (scalar loss, auxiliary results).
-            parameters: point at which to differentiate.
-            batch: tensors whose first dimension is the batch.
 
         Returns:
             The gradients (named as the parameters), the loss (), and the auxiliary results, all detached. Auxiliary

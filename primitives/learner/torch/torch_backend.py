@@ -58,7 +58,6 @@ class TorchLearner(Learner):
 
         Args:
             device: "cpu", "cuda" or "cuda:<number>".
-            batch_size: transitions per step, at least 1.
             mode: one of `MODES`; by default "tuned" on the CPU and "graph" on CUDA.
             streams: for modes "tuned" and "graph", the number of equal parts of a batch; in mode "graph" each
                 part has its own CUDA stream. It must divide the batch size.
@@ -180,12 +179,7 @@ class TorchLearner(Learner):
         return leaves
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a `state_dict` of the same algorithm, of this or any other backend.
-
-        Raises:
-            ValueError: a name is missing or unknown, a shape differs, or a value is not of the right kind; the state is
-                unchanged.
-        """
+        """Continue from a `state_dict` of the same algorithm, of this or any other backend."""
         self._check_process()
         own = {name: leaf.cpu().numpy() for name, leaf in tree.flatten(self._state).items()}
         checked = checked_state(own, state)

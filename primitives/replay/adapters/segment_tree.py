@@ -17,7 +17,6 @@ class SegmentTree:
     """A sum tree that is read and written like an array: `tree[rows]` returns priorities, `tree[rows] = p` sets them.
 
     Args:
-        size: number of leaves.
         fanout: children of a node (K), 2 to 256.
 
     Attributes:

@@ -37,10 +37,6 @@ def memory(backend: str, *, device: str | int | None = None) -> Device:
         backend: name of one of `backends()`.
         device: number or name of the device, as the backend's `create` takes it; by default the device that a learner
             of this backend uses by default.
-
-    Raises:
-        ValueError: there is no such backend or device.
-        BackendUnavailableError: the backend cannot be used on this machine.
     """
     module = _backend.load(__name__, backend)
     opened: Device = module.create() if device is None else module.create(device)

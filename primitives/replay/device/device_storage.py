@@ -115,7 +115,6 @@ class DeviceStorage(Storage):
     but no row.
 
     Attributes:
-        device: the device.
         bounds: by column, the smallest and the largest value that was ever inserted; NaN or infinite if an inserted
             value was.
     """
@@ -125,12 +124,7 @@ class DeviceStorage(Storage):
     def __init__(self, capacity: int, fields: Mapping[str, FieldSpec], device: Device) -> None:
         """Allocate the rows.
 
-        Args:
-            capacity, fields: as `Storage`.
-            device: where the rows are stored.
-
         Raises:
-            TypeError, ValueError: as `Storage`.
             MemoryError: the device has no room for them.
         """
         self.device = device
@@ -225,10 +219,6 @@ class DeviceStorage(Storage):
 
         Returns:
             The `DeviceBatch`, or the filled arrays.
-
-        Raises:
-            TypeError: indices that are not integers, or an `out` array of another dtype.
-            ValueError: an index out of range, or `out` with other columns or shapes.
         """
         rows = as_indices(indices, self.size)
         if out is not None:
@@ -252,11 +242,6 @@ class DeviceStorage(Storage):
 
         Args:
             out: a `DeviceBatch`, or arrays on the host by column name.
-
-        Raises:
-            TypeError: an array of another dtype than its column.
-            ValueError: a batch of another size or storage, other columns or shapes, or an array that is not
-                C-contiguous or is read-only.
         """
         if not isinstance(out, DeviceBatch):
             super().check_out(out, batch_size)
@@ -292,7 +277,6 @@ class DeviceStorage(Storage):
         """Start to copy columns of a batch into a learner's memory on the same device.
 
         Args:
-            batch: the batch, which `gather` has filled.
             target, places, stream: as `DeviceBatch.read_into`.
         """
         self._require_filled(batch)

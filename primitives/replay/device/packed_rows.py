@@ -90,9 +90,6 @@ class PackedRows:
     def table(self, places: Mapping[str, Place]) -> GatherTable:
         """Return the table with which the kernel that gathers sampled rows writes some of the columns.
 
-        Args:
-            places: by column name, where the column is written.
-
         Raises:
             TypeError: a place's dtype is neither the column's own nor float32 for a column of bool.
         """

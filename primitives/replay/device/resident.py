@@ -184,11 +184,7 @@ class ResidentReplay(OwnProcess):
         """Insert items from the host after all work so far, replacing the oldest ones when the storage is full.
 
         Args:
-            batch: for each column of the storage an array (n, *shape), n from 1 to the capacity.
             td_errors: (n,) TD errors that give the priorities; None: the largest priority so far.
-
-        Returns:
-            (n,) int64, the rows that were written.
 
         Raises:
             RuntimeError: another process created this object.

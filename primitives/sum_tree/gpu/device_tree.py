@@ -37,10 +37,7 @@ class DeviceSumTree(OwnProcessSumTree):
     It belongs to the process that created it.
 
     Args:
-        capacity: number of leaves, at least 1.
-        fanout: children of a node (K), 2 to 256.
         dtype: floating-point type of priorities and sums.
-        device: the device that stores the tree.
         more: source of further kernels, for a subclass.
 
     Raises:

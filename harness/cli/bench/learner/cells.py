@@ -20,9 +20,7 @@ class LearnerCell:
     """A configuration in which gradient steps are timed: a workload's algorithm and network, and a batch size.
 
     Attributes:
-        name: name in the table.
         workload: name of the workload whose algorithm and sizes are used.
-        batch_size: transitions per gradient step.
         target: required speedup of the native learner on one thread over the best form of PyTorch; None if
             nothing is required.
         peers: other systems timed in the same rounds.

@@ -61,11 +61,7 @@ def _follow(targets: nn.Module, online: nn.Module, tau: float) -> None:
 
 
 class Eager(ABC):
-    """The base class of an algorithm in eager PyTorch: its networks and optimisers, and its gradient step.
-
-    Args:
-        item: the workload, which gives the algorithm and its hyper-parameters.
-    """
+    """The base class of an algorithm in eager PyTorch: its networks and optimisers, and its gradient step."""
 
     def __init__(self, item: Workload, batch_size: int, seed: int = 0) -> None:
         self.algorithm = algorithm_of(item)

@@ -93,10 +93,6 @@ class Primitives:
     def setup(self, workload_name: str, case_name: str) -> None:
         """Prepare the state and the arguments for the calls of one primitive on one backend.
 
-        Args:
-            workload_name: one of `WORKLOADS`.
-            case_name: name of the primitive and the backend, as in `CASES`.
-
         Raises:
             NotImplementedError: the case is not in `names()`; asv then skips it.
         """

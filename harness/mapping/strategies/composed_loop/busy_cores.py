@@ -105,7 +105,6 @@ def least_s(seconds: MappingABC[str, float], cores: int, *, threads: bool) -> fl
     A learner's threads count as one, since its caller does the parts of those that have no core.
 
     Args:
-        seconds: seconds of each term.
         threads: whether learner and replay manager are two threads. The manager, which waits for the learner, is then
             taken to share the cores that the learner leaves to the actors, where the system's scheduler put it.
     """

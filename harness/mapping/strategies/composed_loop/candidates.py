@@ -9,9 +9,6 @@ def composed_candidates(table: PerformanceTable) -> list[Mapping]:
     """Return every mapping (devices of learner, replay management and storage) whose calls in the loop were timed.
 
     On-policy there is no replay, so the target of the replay management is always `native`.
-
-    Args:
-        table: times of the calls, by backend and device.
     """
     managers = table.targets("round.sample") or [Target("native")]
     on_host = [

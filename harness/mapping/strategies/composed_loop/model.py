@@ -45,11 +45,7 @@ class ComposedLoop:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return the predicted throughput of a mapping.
-
-        Raises:
-            KeyError: a call that the model needs was not timed.
-        """
+        """Return the predicted throughput of a mapping."""
         if problem.on_policy:
             composed = on_policy_round(table, problem, mapping)
         elif self.loop in CONCURRENT:

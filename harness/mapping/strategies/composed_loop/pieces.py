@@ -77,7 +77,6 @@ class ComposedRound:
 
     Attributes:
         calls: calls of the host or a device, by term.
-        gradient_steps: gradient steps of the round.
         disturbed: the terms that partners slow down.
         transfers_s: seconds that a call's inputs take to or from a simulated device, by term.
         manager: unit that calls the replay management.

@@ -63,7 +63,6 @@ class _Prioritized:
         """Load a buffer that `save_replay_buffer` wrote; it draws as the saved one would have.
 
         Args:
-            path: the file.
             truncate_last_traj: for SB3's `HerReplayBuffer`; without effect, as in SB3's other buffers.
 
         Raises:
