@@ -31,18 +31,14 @@ broadcasts (stride 0) and reshapes are views and cost nothing. Node kinds (`Node
 | `take` | X, I -> Y | `axis` | Y[.., i, ..] = X[.., I[i], ..]; I has one dimension |
 | `im2col` | X (B, C, H, W) -> Y (B, OH, OW, C, KH, KW) | `kernel`, `stride`, `padding` | patches, zero outside X |
 | `col2im` | X (B, OH, OW, C, KH, KW) -> Y (B, C, H, W) | `kernel`, `stride`, `padding` | `im2col`'s adjoint |
-
-A graph is plain data: `to_json` and `from_json` keep everything, without pickle.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any
 
-FORMAT_VERSION = 1
 ALIGNMENT_BYTES = 64
 
 ITEM_BYTES = {"float32": 4, "float64": 8, "int32": 4, "int64": 8, "bool": 1, "uint8": 1}
@@ -313,48 +309,6 @@ class Graph:
     def nodes_of(self, kind: str) -> Iterator[Node]:
         """Yield the nodes of one kind, in order."""
         return (node for node in self.nodes if node.kind == kind)
-
-    def to_json(self) -> str:
-        """Return the graph as JSON; `from_json` is the inverse."""
-        return json.dumps({"format_version": FORMAT_VERSION, **asdict(self)})
-
-    @staticmethod
-    def from_json(text: str) -> "Graph":
-        """Return the graph that `to_json` wrote as JSON.
-
-        Raises:
-            ValueError: the text is not JSON, or has another format version.
-        """
-        data = json.loads(text)
-        if data.get("format_version") != FORMAT_VERSION:
-            raise ValueError(
-                f"format_version: found {data.get('format_version')!r}; allowed: {FORMAT_VERSION}"
-            )
-
-        def view(d: dict[str, Any]) -> View:
-            return View(d["buffer"], tuple(d["shape"]), tuple(d["strides"]), d["offset"])
-
-        def node(d: dict[str, Any]) -> Node:
-            return Node(
-                d["kind"],
-                tuple(map(view, d["inputs"])),
-                tuple(map(view, d["outputs"])),
-                tuple(
-                    Instruction(i["op"], tuple(i["arguments"]), i["dtype"], i["value"]) for i in d["program"]
-                ),
-                tuple(d["results"]),
-                {k: tuple(v) if isinstance(v, list) else v for k, v in d["attributes"].items()},
-                d["source"],
-            )
-
-        def buffer(d: dict[str, Any]) -> Buffer:
-            return Buffer(d["name"], tuple(d["shape"]), d["dtype"], d["kind"], tuple(d["values"]))
-
-        return Graph(
-            tuple(map(buffer, data["buffers"])),
-            tuple(map(node, data["nodes"])),
-            {name: view(v) for name, v in data["outputs"].items()},
-        )
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,6 @@ def test_a_ddpg_step_is_small_and_counts_its_products() -> None:
     assert kinds.count("elementwise") <= 36
     assert {b.kind for b in graph.buffers} <= {"state", "input", "temporary"}
     assert set(graph.outputs) == {"losses/critic", "losses/actor", "td_error"}
-    assert Graph.from_json(graph.to_json()) == graph
     leaves = named_leaves("state", example[0])
     assert [buffer.name for _, buffer in graph.of_kind("state")] == list(leaves)
 
