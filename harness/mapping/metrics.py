@@ -8,21 +8,6 @@ def experiences_per_s(gradient_steps_per_s: float, batch_size: int) -> float:
     return gradient_steps_per_s * batch_size
 
 
-def inferences_per_s(samples_collected: float, iteration_s: float) -> float:
-    """Return IPS, the samples collected per second of the whole iteration, including training.
-
-    PPO 5.3.1 and FIX VI-C define it.
-
-    Args:
-        samples_collected: samples per iteration. For PPO these are N x T (N actors with T steps each), for FIX the
-            environment steps of a time step.
-        iteration_s: seconds of the whole iteration, more than 0.
-    """
-    if not iteration_s > 0:
-        raise ValueError(f"iteration_s: found {iteration_s}; allowed: more than 0")
-    return samples_collected / iteration_s
-
-
 def per_watt(throughput_per_s: float, watts: float) -> float:
     """Return the throughput divided by the power, 1/J (MAP Table VII, FIX Table II).
 

@@ -47,7 +47,6 @@ __all__ = [
     "compare",
     "compare_cases",
     "measure",
-    "overhead_s",
     "paired",
     "timing_status",
 ]
@@ -277,9 +276,3 @@ def paired(*timings: Timing) -> list[Samples]:
         timing.samples.taken([at[number] for number in shared])
         for timing, at in zip(timings, places, strict=True)
     ]
-
-
-def overhead_s(protocol: Protocol | None = None) -> float:
-    """Return the seconds that the harness itself adds to each timed call: the median time of an empty function."""
-    timing = measure([NULL], protocol or Protocol(rounds=statistics.FEWEST_PAIRS))[NULL.name]
-    return float(np.median(timing.samples_s))

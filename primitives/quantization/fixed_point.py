@@ -176,10 +176,6 @@ def _raw(name: str, values: Array) -> Array:
     return values
 
 
-def _within_int64(a: Array, b: Array, terms: int) -> bool:
-    return _magnitude(a) * _magnitude(b) * terms <= _LARGEST
-
-
 def exact_matmul(a: Array, b: Array) -> Array:
     """Return the exact matrix product of integers of at most 32 bits, with as many accumulator bits as needed.
 

@@ -5,7 +5,6 @@ import pytest
 from placerl.harness.mapping.metrics import (
     code_divergence,
     experiences_per_s,
-    inferences_per_s,
     per_watt,
     portability,
     regret,
@@ -17,22 +16,15 @@ def test_experiences_are_gradient_steps_times_the_batch() -> None:
     assert experiences_per_s(247, 32) == 7904
 
 
-def test_inferences_count_the_samples_of_a_whole_iteration() -> None:
-    """PPO 5.3.1: N x T samples over the time of one iteration."""
-    assert inferences_per_s(4 * 512, 0.5) == 4096
-
-
 def test_throughput_per_watt_is_that_of_the_papers() -> None:
     """FIX VI-C: 53826.8 IPS at 20.4 W, printed as 2638.0 IPS/W (the printed watts are rounded)."""
     assert per_watt(53826.8, 20.4) == pytest.approx(2638.0, rel=1e-3)
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan])
-def test_a_time_and_a_power_are_above_0(bad: float) -> None:
+def test_a_power_is_above_0(bad: float) -> None:
     with pytest.raises(ValueError, match=f"watts: found {bad}; allowed: more than 0"):
         per_watt(1, bad)
-    with pytest.raises(ValueError, match=f"iteration_s: found {bad}; allowed: more than 0"):
-        inferences_per_s(1, bad)
 
 
 def test_portability_is_the_harmonic_mean() -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from placerl.harness.measure import statistics
 from placerl.harness.measure.pace import Bracket, Pace, Piece
-from placerl.harness.measure.protocol import NULL, Protocol, Timing, measure, overhead_s
-from placerl.harness.measure.statistics import Samples
+from placerl.harness.measure.protocol import NULL, Protocol, measure
 from placerl.harness.store.rows import PieceTime
 from tests.harness.measure.shared_core import KERNEL_S, SharedCore
 from tests.harness.measure.world import World
@@ -203,18 +202,6 @@ def test_an_empty_function_takes_time_by_the_real_clock():
     (timing,) = measure([replace(NULL, name="n")], Protocol(rounds=5)).values()
     assert timing.status in ("ok", "too_noisy")
     assert min(timing.samples_s) > 0
-
-
-def test_the_harness_s_own_time_is_the_median_of_an_empty_function(monkeypatch):
-    asked = []
-
-    def timings(*asked_for):
-        asked.append(asked_for)
-        return {NULL.name: Timing(NULL.name, "ok", "", Samples(np.array([2e-7, 9e-7, 1e-7]), np.zeros(3)))}
-
-    monkeypatch.setattr("placerl.harness.measure.protocol.measure", timings)
-    assert overhead_s() == overhead_s(Protocol(rounds=5)) == 2e-7
-    assert asked == [([NULL], Protocol(rounds=statistics.FEWEST_PAIRS)), ([NULL], Protocol(rounds=5))]
 
 
 def test_parts_are_told_in_seconds_or_in_pieces(world):

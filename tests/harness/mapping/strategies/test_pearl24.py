@@ -6,10 +6,8 @@ from placerl.harness import platforms
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping import Entry, Mapping, PerformanceTable, Problem, Target, pearl24_authors
 from placerl.harness.mapping.pearl24_equations import (
-    balanced,
     best_streams,
     iteration_s,
-    pipeline_s,
     published_iteration_s,
 )
 from placerl.harness.mapping.strategies.map_tpds23 import MapTpds23
@@ -45,30 +43,6 @@ def test_insertion_hides_behind_training_and_the_rest_does_not() -> None:
 @given(st.lists(st.floats(0, 1e3), min_size=4, max_size=4))
 def test_the_public_code_never_predicts_a_longer_iteration_than_the_text(times: list[float]) -> None:
     assert published_iteration_s(*times) <= iteration_s(*times) * (1 + 1e-12)
-
-
-def test_a_pipeline_fills_once_and_then_takes_an_experience_a_stage() -> None:
-    """A tree of 5 levels, 32 requests, 2 cycles a stage at 300 MHz."""
-    assert pipeline_s(2 / 300e6, 32, 5) == pytest.approx(2 * 37 / 300e6)
-    assert pipeline_s(2 / 300e6, 32, 5, 1e-6) == pytest.approx(2 * 37 / 300e6 + 1e-6)
-
-
-def test_balanced_stages_take_equally_long_when_the_units_allow_it() -> None:
-    assert balanced([100, 200, 400], 7) == (1, 2, 4)
-    assert balanced([100, 200, 400], 14) == (2, 4, 8)
-    assert balanced([100, 200, 400], 3) == (1, 1, 1)
-    assert balanced([0.5], 4) == (4,)
-    with pytest.raises(ValueError, match="units: found 2; allowed: at least one a stage, 3"):
-        balanced([1, 1, 1], 2)
-    for none in ([], [1, 0], [1, -1]):
-        with pytest.raises(ValueError, match="operations: found"):
-            balanced(none, 9)
-
-
-def test_a_unit_goes_to_the_stage_that_is_slowest_with_those_it_has() -> None:
-    assert balanced([10, 4], 3) == (2, 1)
-    assert balanced([10, 6], 3) == (2, 1)
-    assert balanced([10, 6], 4) == (2, 2)
 
 
 def test_the_fewest_of_the_equally_fast_streams_win() -> None:
