@@ -17,6 +17,7 @@ ROOMS = (
     "cli",
     "examples",
     "report",
+    "why",
     "cluster",
     "machines",
     "plan",

@@ -1,0 +1,37 @@
+"""`placerl why` leaves the script its output and its exit status, and reports next to them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.harness.cli.command_line import Placerl, refused
+from tests.harness.why import scripts
+
+
+def test_output_and_status_are_the_scripts_own(tmp_path: Path) -> None:
+    script, out = scripts.write(tmp_path), tmp_path / "report.json"
+    own = ["1", "--json", "-o", "x y"]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "placerl",
+        "why",
+        "--json",
+        "-o",
+        str(out),
+        "--python",
+        sys.executable,
+    ]
+    done = subprocess.run(
+        [*command, str(script), *own], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (3, "begun 1 --json -o x y\n", "")
+    report = json.loads(out.read_text())
+    assert (report["status"], report["stopped"]) == (3, False)
+    assert report["shares"]["sampling"] > 0.4
+
+
+def test_a_script_that_is_not_there(placerl: Placerl) -> None:
+    refused(placerl("why", "nowhere.py"), "SCRIPT", "no file 'nowhere.py'", "the path of a Python script")

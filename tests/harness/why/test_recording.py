@@ -1,0 +1,67 @@
+"""A script is sampled while it trains, keeps its status, and is stopped when the time is over."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from placerl.harness.core.errors import UserError
+from placerl.harness.why import recording
+from placerl.harness.why.piece import Piece
+from placerl.harness.why.profile import profile
+from placerl.harness.why.recording import AS_IT_WAS, MAIN, ONE_THREAD, Recording, record
+from tests.harness.why import scripts
+
+pytest.importorskip("psutil")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """A training that goes on when the time is over."""
+    recording.sampler()
+    script = scripts.write(tmp_path_factory.mktemp("why"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(script.parent)
+        patch.setattr(recording, "_BLOCK_S", 0.1)
+        return record([sys.executable, str(script), "60"], 2.0)
+
+
+def test_planted_shares_are_found(recorded: Recording) -> None:
+    found = profile(recorded.stacks, recorded.process)
+    assert found.samples > 50
+    assert found.share(Piece.SAMPLING) == pytest.approx(0.6, abs=0.12)
+    assert found.share(Piece.EVALUATION) == pytest.approx(0.2, abs=0.1)
+    assert recorded.stopped
+    assert (recorded.status, recorded.problems) == (0, [])
+
+
+def test_steps_are_counted(recorded: Recording) -> None:
+    steps = recorded.steps[MAIN]
+    assert steps.environment == 0
+    assert steps.gradient * 0.010 == pytest.approx(recorded.seconds, rel=0.2, abs=1.5)
+    assert 0.2 < recorded.cores_used < 1.3
+
+
+def test_numbers_of_threads_take_turns(recorded: Recording) -> None:
+    log = Path(recorded.command[1]).with_name("threads.log").read_text().split()
+    assert log == ["2", "1"] * 3 + ["2"]
+    assert all(recorded.steps[table].gradient > 10 for table in (AS_IT_WAS, ONE_THREAD))
+
+
+def test_a_script_that_ends_keeps_its_status(tmp_path: Path) -> None:
+    script = scripts.write(tmp_path, "import os, sys; print(sorted({*sys.modules} & {'torch'})); os._exit(5)")
+    ended = record([sys.executable, str(script)], 5.0, sampled=False)
+    assert (ended.status, ended.stopped) == (5, False)
+    assert ended.problems == ["the script ended before it trained"]
+
+
+def test_an_interpreter_that_is_none_is_refused() -> None:
+    with pytest.raises(UserError, match=r"/nowhere/python: found No such file .* Python interpreter"):
+        record(["/nowhere/python", "x.py"], 1.0, sampled=False)
+
+
+def test_a_missing_sampler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UserError, match=r"py-spy: found nothing.*pip install 'placerl\[why\]'"):
+        recording.sampler()
