@@ -69,36 +69,11 @@ class Kernel:
 
 
 class Event(ABC):
-    """A point in a stream's work.
-
-    Args:
-        timed: whether it has a time, as the events of a stream that is `timed`.
-    """
-
-    def __init__(self, timed: bool) -> None:
-        self._timed = timed
+    """A point in a stream's work."""
 
     @abstractmethod
     def wait(self) -> None:
         """Wait until the work before this point is done."""
-
-    def seconds_since(self, earlier: Self) -> float:
-        """Return the seconds on the device's clock from an earlier event of the same device; waits for both.
-
-        Raises:
-            ValueError: one of the events has no time.
-        """
-        if not (self._timed and earlier._timed):
-            raise ValueError(
-                "event: found one of a stream that is not timed; allowed: those of stream(timed=True)"
-            )
-        earlier.wait()
-        self.wait()
-        return self._seconds_since(earlier)
-
-    @abstractmethod
-    def _seconds_since(self, earlier: Self) -> float:
-        """Implement `seconds_since`; both events have times and are over."""
 
 
 @dataclass
@@ -123,16 +98,10 @@ class Stream(ABC):
     """Work that a device does in order, alongside the work of its other streams (OpenCL: a command queue).
 
     Sizes and offsets are bytes. Launches, copies on the device and clears may return before they are done.
-
-    Args:
-        timed: whether its events have times, which some devices keep only at a cost.
-
-    Attributes:
-        device, timed: the same.
     """
 
-    def __init__(self, device: "Device", timed: bool = False) -> None:
-        self.device, self.timed = device, timed
+    def __init__(self, device: "Device") -> None:
+        self.device = device
         self._recording: Graph | None = None
 
     def zeros(self, size_bytes: int) -> Buffer:
@@ -296,7 +265,7 @@ class Device(ABC):
         """
 
     @abstractmethod
-    def stream(self, *, timed: bool = False) -> Stream:
+    def stream(self) -> Stream:
         """Return a new stream, which waits for no other."""
 
     def usual_stream(self) -> Stream:

@@ -64,15 +64,11 @@ def create(which: int | str = 0) -> "CudaDevice":
 class CudaEvent(Event):
     """A point in the work of a CUDA stream."""
 
-    def __init__(self, cupy: Any, event: Any, timed: bool) -> None:
-        super().__init__(timed)
-        self._cupy, self._event = cupy, event
+    def __init__(self, event: Any) -> None:
+        self._event = event
 
     def wait(self) -> None:
         self._event.synchronize()
-
-    def _seconds_since(self, earlier: "CudaEvent") -> float:
-        return float(self._cupy.cuda.get_elapsed_time(earlier._event, self._event)) * 1e-3
 
 
 class CudaGraph(Graph):
@@ -95,8 +91,8 @@ class CudaStream(Stream):
         handle: CuPy's stream; None for the one that is CuPy's current stream at each call.
     """
 
-    def __init__(self, device: "CudaDevice", handle: Any, timed: bool = False) -> None:
-        super().__init__(device, timed)
+    def __init__(self, device: "CudaDevice", handle: Any) -> None:
+        super().__init__(device)
         self._cupy, self._number, self._handle = device.cupy, device.number, handle
 
     @contextmanager
@@ -148,8 +144,7 @@ class CudaStream(Stream):
 
     def _event(self) -> Event:
         with self.current() as stream:
-            event = stream.record(self._cupy.cuda.Event(disable_timing=not self.timed))
-            return CudaEvent(self._cupy, event, self.timed)
+            return CudaEvent(stream.record(self._cupy.cuda.Event(disable_timing=True)))
 
     def _finish(self) -> None:
         with self.current() as stream:
@@ -208,9 +203,9 @@ class CudaDevice(Device):
                 for name, is_group in kernel_names(source).items()
             }
 
-    def stream(self, *, timed: bool = False) -> CudaStream:
+    def stream(self) -> CudaStream:
         with self.cupy.cuda.Device(self.number):
-            return CudaStream(self, self.cupy.cuda.Stream(non_blocking=True), timed)
+            return CudaStream(self, self.cupy.cuda.Stream(non_blocking=True))
 
     def usual_stream(self) -> CudaStream:
         return CudaStream(self, None)

@@ -9,7 +9,6 @@ import os
 import platform
 import shutil
 import subprocess
-import time
 from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
@@ -87,17 +86,10 @@ def _library(source: str, flush_subnormals: bool, fuse_products: bool) -> ctypes
 
 
 class HostEvent(Event):
-    """A point in time; the work before it is done."""
-
-    def __init__(self, timed: bool) -> None:
-        super().__init__(timed)
-        self._time_ns = time.perf_counter_ns()
+    """A point of which the work before it is done."""
 
     def wait(self) -> None:
         pass
-
-    def _seconds_since(self, earlier: "HostEvent") -> float:
-        return (self._time_ns - earlier._time_ns) * 1e-9
 
 
 class HostStream(Stream):
@@ -133,7 +125,7 @@ class HostStream(Stream):
         self._do(launch)
 
     def _event(self) -> Event:
-        return HostEvent(self.timed)
+        return HostEvent()
 
     def _finish(self) -> None:
         pass
@@ -166,5 +158,5 @@ class HostDevice(Device):
             for number, (name, is_group) in enumerate(kernel_names(source).items())
         }
 
-    def stream(self, *, timed: bool = False) -> HostStream:
-        return HostStream(self, timed)
+    def stream(self) -> HostStream:
+        return HostStream(self)

@@ -94,15 +94,11 @@ class _Compiled:
 class OpenclEvent(Event):
     """A point in the work of a command queue."""
 
-    def __init__(self, event: Any, timed: bool) -> None:
-        super().__init__(timed)
+    def __init__(self, event: Any) -> None:
         self._event = event
 
     def wait(self) -> None:
         self._event.wait()
-
-    def _seconds_since(self, earlier: "OpenclEvent") -> float:
-        return float(self._event.profile.end - earlier._event.profile.end) * 1e-9
 
 
 class OpenclGraph(Graph):
@@ -120,14 +116,13 @@ class OpenclGraph(Graph):
 
 
 class OpenclStream(Stream):
-    """A command queue that works in order, with profiling if it is timed."""
+    """A command queue that works in order."""
 
-    def __init__(self, device: "OpenclDevice", timed: bool) -> None:
-        super().__init__(device, timed)
+    def __init__(self, device: "OpenclDevice") -> None:
+        super().__init__(device)
         self._opencl = opencl_runtime.load()
-        profiling = self._opencl.command_queue_properties.PROFILING_ENABLE
         self._context = device.context
-        self._queue = self._opencl.CommandQueue(self._context, properties=profiling if timed else 0)
+        self._queue = self._opencl.CommandQueue(self._context)
         self._enqueue = self._opencl.enqueue_nd_range_kernel
         self._last: Any = None  # pyopencl's event of the last work; no marker is needed after it
 
@@ -186,9 +181,8 @@ class OpenclStream(Stream):
         self._recording.operations.append(partial(self._enqueue, self._queue, handle, items, group))
 
     def _event(self) -> Event:
-        # The last work says when all before it was done; a time needs a point of its own, after copies too.
-        last = None if self.timed else self._last
-        return OpenclEvent(last or self._opencl.enqueue_marker(self._queue), self.timed)
+        # The last work says when all before it was done.
+        return OpenclEvent(self._last or self._opencl.enqueue_marker(self._queue))
 
     def _finish(self) -> None:
         self._queue.finish()
@@ -239,5 +233,5 @@ class OpenclDevice(Device):
             for name, is_group in kernel_names(source).items()
         }
 
-    def stream(self, *, timed: bool = False) -> OpenclStream:
-        return OpenclStream(self, timed)
+    def stream(self) -> OpenclStream:
+        return OpenclStream(self)

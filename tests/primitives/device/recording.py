@@ -47,15 +47,11 @@ class RecordingEvent(Event):
     """An event whose waits are counted."""
 
     def __init__(self, event: Event, counts: Counts) -> None:
-        super().__init__(event._timed)
         self._event, self._counts = event, counts
 
     def wait(self) -> None:
         self._counts.waits += 1
         self._event.wait()
-
-    def _seconds_since(self, earlier: "RecordingEvent") -> float:
-        return self._event._seconds_since(earlier._event)
 
 
 class RecordingGraph(Graph):
@@ -79,7 +75,7 @@ class RecordingStream(Stream):
     """
 
     def __init__(self, device: "RecordingDevice", stream: Stream) -> None:
-        super().__init__(device, stream.timed)
+        super().__init__(device)
         self._stream, self._counts = stream, device.counts
 
     def zeros(self, size_bytes: int) -> Buffer:
@@ -153,8 +149,8 @@ class RecordingDevice(Device):
     ) -> dict[str, Kernel]:
         return self._device.kernels(source, flush_subnormals=flush_subnormals, fuse_products=fuse_products)
 
-    def stream(self, *, timed: bool = False) -> RecordingStream:
-        return RecordingStream(self, self._device.stream(timed=timed))
+    def stream(self) -> RecordingStream:
+        return RecordingStream(self, self._device.stream())
 
     def usual_stream(self) -> RecordingStream:
         return RecordingStream(self, self._device.usual_stream())

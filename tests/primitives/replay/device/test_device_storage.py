@@ -288,7 +288,7 @@ class Noted(RecordingDevice):
         super().__init__(device_of("stand-in"))
         self.noted: list[tuple[str, object]] = []
 
-    def stream(self, *, timed: bool = False) -> NotedStream:
+    def stream(self) -> NotedStream:
         return NotedStream(self, None)
 
     def stream_at(self, address: int) -> NotedStream:
