@@ -50,8 +50,10 @@ class ResidentTraining:
         seeds = np.random.SeedSequence(seed).spawn(3)
         environment_seed, number_seed, learner_seed = seeds
         self.learner = learner_of(workload, mapping, learner_seed, resolved.schedule)
+        executable = resident_steps.check(self.learner)
+        if not executable.device.has_double:
+            raise UserError(mapping, "learner", executable.device.name, "a device with double precision")
         try:
-            executable = resident_steps.check(self.learner)
             device, how = executable.device, Prioritised(settings.alpha, beta_of(workload), settings.epsilon)
             self.replay = ResidentReplay(
                 DeviceSumTree(settings.capacity, settings.fanout, np.float32, device),
@@ -68,7 +70,7 @@ class ResidentTraining:
                 shape.gradient_steps,
             )
             self.rounds = ResidentRounds(self.replay, self.learner, acting)
-        except (MemoryError, TypeError, ValueError, UnsupportedOperationError) as error:
+        except (MemoryError, UnsupportedOperationError) as error:
             raise UserError(mapping, "loop", str(error), "what its device can train in rounds") from error
         self._shape, self._actors = shape, workload.training.actors
 

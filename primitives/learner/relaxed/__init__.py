@@ -10,6 +10,7 @@ that of `primitives.learner.fused.FusedSteps`.
 `RelaxedSteps` are those of a native learner, and `ManagedSteps` of every other one.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
@@ -25,7 +26,7 @@ from placerl.primitives.one_caller import OneCaller, one_at_a_time
 from placerl.primitives.replay import ConcurrentReplay
 
 
-class Managed(OneCaller):
+class Managed(OneCaller, ABC):
     """Gradient steps with a replay manager in C++, which samples, updates priorities and inserts."""
 
     _replay: ConcurrentReplay
@@ -73,9 +74,9 @@ class Managed(OneCaller):
         names = ("sample", "update", "insert", "wait")
         return dict(zip(names, self._manager.seconds, strict=True)) | {"learner": self._learner_s()}
 
+    @abstractmethod
     def _learner_s(self) -> float:
         """Return the seconds of gradient steps so far."""
-        raise NotImplementedError
 
 
 class RelaxedSteps(Managed, FusedSteps):
