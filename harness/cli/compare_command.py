@@ -122,11 +122,13 @@ def compare(  # noqa: PLR0913 (a command: its options)
     """Train a workload here and in other libraries in interleaved rounds, and print the ratio of their throughput.
 
     Both systems step the library's environments. Where this project steps native ones by default, a second row of each
-    library says how it compares with these.
+    library says how it compares with these, and a third one how it does on all cores if its threads can run free.
     """
+    from placerl.harness.mapping import predict
     from placerl.harness.plan import plan
     from placerl.harness.plan.predicting import begin, loaded, predicted
     from placerl.harness.runtime import mapped_parts
+    from placerl.harness.runtime.resolve import runs_free
     from placerl.harness.runtime.simulated_parts import is_simulated
 
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
@@ -142,10 +144,11 @@ def compare(  # noqa: PLR0913 (a command: its options)
                 "command line", "--mapping", mapping, "devices that are here: a library has no virtual time"
             )
     opened = begin(results, tier)
-    if not mapped:
-        predicted(opened, item, tier)
+    here = mapped or predict.chosen_mapping(predicted(opened, item, tier))
     rows: list[Row] = []
     sides = (OurSide(envpool=True),) if envpool else (PLAIN,) if alone else plan.sides(item)
+    if not alone and not envpool and runs_free(item, here):
+        sides += (OurSide(concurrent=True),)
     for baseline in names:
         for side in sides[:1] if registry.replay_alone(baseline) else sides:
             cell = plan.compare_cell(

@@ -46,7 +46,7 @@ def _rates(rows: Sequence[Row]) -> Iterator[str]:
         rates = " ".join(f"{np.median(part):,.0f}" for part in parts)
         yield f"GPS by tenth of the run: {rates} ({gps.provenance})"
     if isinstance(gps, TrainingResult) and gps.placement:
-        from placerl.harness.runtime.placement import Placement
+        from placerl.harness.loop.placement import Placement
 
         yield f"Bound to cores: {Placement(**gps.placement).text()}"
     if isinstance(gps, TrainingResult) and gps.narrowed is not None:

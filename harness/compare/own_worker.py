@@ -1,6 +1,6 @@
 """Runs this project's trainings as a worker process, which answers the jobs of `harness.compare.protocol`.
 
-python -m placerl.harness.compare.own_worker MAPPING [--envpool | --native-environments | --threads-native]
+python -m placerl.harness.compare.own_worker MAPPING [FLAG], a flag of `FLAGS`, such as --envpool
 """
 
 import gc
@@ -15,7 +15,7 @@ from typing import Any
 from placerl.harness import workloads
 from placerl.harness.compare.protocol import WorkerJob, WorkerResult
 from placerl.harness.core.errors import UserError
-from placerl.harness.loop.schedule import Environments, Schedule
+from placerl.harness.loop.schedule import STRICT, Environments, Loop, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.measured_run import Started, start
 from placerl.harness.runtime.resolve import resolve
@@ -48,19 +48,21 @@ def _train(training: Started, job: WorkerJob, mapping: str) -> dict[str, Any]:
 
 STEPPING = {"envpool": Environments.ENVPOOL, "native_environments": Environments.NATIVE}
 """What steps the environments with a flag of the command; without one, Gymnasium, as in the libraries."""
-FLAGS = (*STEPPING, "threads_native")
+FLAGS = (*STEPPING, "threads_native", "concurrent")
 """Flags of the command."""
 
 
 def _started(job: WorkerJob, mapping: str, flags: dict[str, Any]) -> Started:
     """Return the training of a job. C++ threads are one learner, and actors on the other cores if there are any."""
-    item = workloads.from_tables(job.workload, "job")
-    if flags.get("threads_native"):
+    item, loop = workloads.from_tables(job.workload, "job"), None
+    if flags.get("concurrent"):
+        schedule, loop = STRICT, Loop.CONCURRENT
+    elif flags.get("threads_native"):
         schedule = Schedule(processes=min(item.training.actors, job.threads - 1), threads_native=True)
     else:
         stepping = next((word for name, word in STEPPING.items() if flags.get(name)), Environments.GYMNASIUM)
         schedule = Schedule(threads=job.threads, environments=stepping)
-    return start(resolve(schedule, item, Mapping.parse(mapping), job.batch_size), job.seed)
+    return start(resolve(schedule, item, Mapping.parse(mapping), job.batch_size, loop=loop), job.seed)
 
 
 def answers(mapping: str, **flags: bool) -> Iterator[dict[str, Any]]:

@@ -33,17 +33,20 @@ class OurSide:
         native_environments: whether C++ code steps them.
         threads_native: whether this project's actors and learner are C++ threads, on native environments; on one core,
             one thread that does both in turns.
+        concurrent: whether this project trains in its concurrent loop, whose threads run free.
     """
 
     envpool: bool = False
     native_environments: bool = False
     threads_native: bool = False
+    concurrent: bool = False
 
     def __str__(self) -> str:
         words = {
             "envpool": "EnvPool",
             "native_environments": "native environments",
             "threads_native": "C++ actors and learner",
+            "concurrent": "threads that run free",
         }
         return " and ".join(word for name, word in words.items() if getattr(self, name))
 

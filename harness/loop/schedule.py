@@ -20,18 +20,24 @@ number.
 
 
 class Loop(StrEnum):
-    """The order in which the parts of a training are called: strict, fused, overlapped, relaxed or resident.
+    """The order in which the parts of a training are called.
 
-    Strict: separate calls, one after another. Fused: the same order, but neighbouring parts on one device are one call.
-    Overlapped: fused, and the actors run at the same time as the rest (PRL 3.2). Relaxed: overlapped, and the replay
-    manager works at the same time as the learner (MAP V-A). Resident: the order of strict, in graphs of the learner's
-    device that the host only starts. A performance model describes one of these orders; none describes resident.
+    Strict: separate calls, one after another. Fused: the same order, but neighbouring parts on one device are one
+    call. Overlapped: fused, and the actors run at the same time as the rest (PRL 3.2). Relaxed: overlapped, and the
+    replay manager works at the same time as the learner (MAP V-A). Concurrent: actors, replay manager and learner
+    are C++ threads that run free on one replay (PAL IV-D) with batches sampled ahead, at the workload's ratio of
+    steps; the order of their calls differs from run to run. Resident: the order of strict, in graphs of the
+    learner's device that the host only starts. A performance model describes one of these orders; none describes
+    resident.
     """
 
     STRICT = "strict"  # every part is a separate call, one after another (D = 0, MAP II-A2)
     FUSED = "fused"  # as strict, but neighbouring parts on one device are one call: the loop of `placerl run`
     OVERLAPPED = "overlapped"  # fused, and the actors run at the same time as the rest (PRL 3.2)
     RELAXED = "relaxed"  # overlapped, and the replay manager works at the same time as the learner (MAP V-A)
+    CONCURRENT = (
+        "concurrent"  # threads of C++ run free on one replay: PAL's, with MAP's batches sampled ahead
+    )
     RESIDENT = "resident"  # as strict, but rounds are graphs of the learner's device, which nothing leaves
 
 

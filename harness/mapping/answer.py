@@ -84,6 +84,7 @@ def answer(rows: Sequence[StoredRate], elsewhere: Iterable[StoredRate] = ()) -> 
         lines.append("There is no runner-up: no other mapping was predicted.")
     else:
         lines += _against(chosen, other)
+    lines += _running_free(chosen, rows)
     lines += _by_batch_size(chosen, elsewhere)
     return [*lines, f"{chosen.notes[MACHINE]}."] if MACHINE in chosen.notes else lines
 
@@ -134,6 +135,18 @@ def _against(chosen: StoredRate, other: StoredRate) -> list[str]:
             f"{1e6 * seconds:,.1f} us under {chosen.mapping}."
         )
     return lines
+
+
+def _running_free(chosen: StoredRate, rows: Iterable[StoredRate]) -> list[str]:
+    """Return the prediction of the concurrent loop and its command, if it is faster than what was chosen."""
+    assert chosen.value is not None
+    return [
+        f"Threads that run free are predicted {row.value / chosen.value:.2f} times as fast: {row.value:,.1f} gradient "
+        f"steps/s by `placerl run --mapping {row.mapping} --loop {Loop.CONCURRENT}`. They keep the ratio of steps, but "
+        "no two such trainings are equal bit for bit."
+        for row in rows
+        if row.strategy == NAMES[Loop.CONCURRENT] and row.chosen and row.value and row.value > chosen.value
+    ]
 
 
 def _by_batch_size(chosen: StoredRate, elsewhere: Iterable[StoredRate]) -> list[str]:

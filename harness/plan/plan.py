@@ -20,7 +20,7 @@ from placerl.harness.core.row import HowTimed, Interrupted, Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.loop.schedule import STRICT, Environments
 from placerl.harness.mapping import DEFAULT_STRATEGY, Mapping, predict
-from placerl.harness.measure.conditions import shared_conditions
+from placerl.harness.measure.conditions import shared_conditions, usable_cores
 from placerl.harness.papers import Claim
 from placerl.harness.plan.last_result import in_words
 from placerl.harness.plan.tiers import TIERS, Tier
@@ -233,7 +233,8 @@ def compare_cell(
     Args:
         batch_size: a batch size other than the workload's own.
         environment: whether environments are stepped; if not, only learner and replay are compared.
-        ours: features that this project uses and the library does not.
+        ours: features that this project uses and the library does not. With the concurrent loop both have a thread for
+            each core.
         flushed: whether the library runs once more with subnormal numbers treated as zero.
         mapping: this project's mapping; None: the one that the default strategy chooses from the run's predictions.
             The library's networks are on the learner's CUDA device, or else on the CPU.
@@ -241,6 +242,7 @@ def compare_cell(
     size = batch_size or item.training.batch_size
 
     returns = None if ours.native_environments else tier.returns
+    cores = usable_cores() if ours.concurrent else []
 
     def measure(run: Run, report: Report) -> Sequence[Row]:
         return rounds.compare(
@@ -251,6 +253,8 @@ def compare_cell(
             progress=report,
             settings=rounds.ComparisonSettings(
                 batch_size=size,
+                threads=len(cores) or 1,
+                cpus=cores or None,
                 environment=environment,
                 ours=ours,
                 returns=returns,
@@ -260,7 +264,7 @@ def compare_cell(
         )
 
     part = rounds.compared_part([baseline], environment)
-    name = label(baseline, part, ours, mapping=str(mapping or ""))
+    name = label(baseline, part, ours, len(cores), str(mapping or ""))
     key = f"compare/{item.name}/{name}" + (f"/{batch_size}" if batch_size else "")
     key += "/flushed" if flushed else ""
     needs = () if mapping else (_prediction_key(item, size),)

@@ -45,6 +45,7 @@ CONDITIONS = {
     "native_iteration": "in iterations of one native call",
     "overlapped_round": "in the overlapped loop",
     "relaxed_round": "in the relaxed loop",
+    "concurrent_round": "in the concurrent loop",
     "simulated_round": "in the loop, learner and replay simulated",
     "opencl_round": "in the loop, learner and storage on OpenCL",
     "opencl_apart_round": "in the loop, replay and storage on OpenCL",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from placerl.harness.core.errors import OptionName, UserError
+from placerl.harness.loop.placement import actor_threads
 from placerl.harness.loop.schedule import (
     Environments,
     Fusion,
@@ -26,6 +27,9 @@ from placerl.primitives.quantization.precision import IN_FLOATS
 from placerl.primitives.training import exploration
 from placerl.primitives.training.on_policy import refusal
 
+LEAST_CONCURRENT_CORES = 2
+"""Of the concurrent loop: one of a learner, and one that its replay manager may share with the actors."""
+
 
 def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> Schedule:
     """Return the options with which a mapping runs in a given loop, the order in which its parts are called.
@@ -36,14 +40,16 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
     | fused | neighbouring calls joined into one | in turns | in turns, D = 0 |
     | overlapped | as fused | in processes, 32 gradient steps at a time | in turns, D = 0 |
     | relaxed | as fused | as overlapped | in parallel with the learner, D = 50 (MAP V-A, VII-B) |
+    | concurrent | in a C++ thread | in C++ threads, which run free | in a C++ thread, D = 50 |
     | resident | whole rounds as graphs of the learner's device | in turns, on the device | in turns, D = 0 |
 
     D, the number of batches sampled ahead, and the gradient steps of an iteration are those of predictions
     (`harness.mapping.problem.Problem`): D is smaller if the replay, or an eighth of a process's memory, does not hold
     so many, and an iteration has 8 gradient steps in virtual time. Each actor process has a policy and a random stream
     of its own. There is one process per core that the learners' threads and the replay manager leave free, and at
-    least one; in virtual time there is none. C++ threads act and learn at the same time in the overlapped and the
-    relaxed loop, without iterations, and in turns on one thread in the fused one.
+    least one; in virtual time there is none. C++ threads act and learn at the same time in the overlapped, the relaxed
+    and the concurrent loop, without iterations, and in turns on one thread in the fused one. In the concurrent loop
+    each thread is bound to a core.
 
     Args:
         loop: the order of calls.
@@ -51,7 +57,8 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
         item: the workload, with the requested number of actors.
 
     Raises:
-        UserError: an option contradicts the loop, or an on-policy workload is asked for a loop with a replay.
+        UserError: an option contradicts the loop, an on-policy workload is asked for a loop with a replay, or the
+            concurrent loop for one core.
     """
     if is_on_policy(item):
         if loop is Loop.FUSED:
@@ -64,15 +71,21 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
         Loop.FUSED: {"presampled_batches": 0, "overlap": 0},
         Loop.OVERLAPPED: {"presampled_batches": 0},
         Loop.RELAXED: {},
+        Loop.CONCURRENT: {},
         Loop.RESIDENT: {"fusion": Fusion.RESIDENT, "presampled_batches": 0, "overlap": 0},
     }
-    threads = schedule.threads_native
+    concurrent = loop is Loop.CONCURRENT
+    if concurrent and len(usable_cores()) < LEAST_CONCURRENT_CORES:
+        allowed = f"{Loop.FUSED} on one core, where nothing runs at the same time"
+        raise UserError(item.name, OptionName("loop"), loop, allowed)
+    managed = loop is Loop.RELAXED or concurrent
+    threads = schedule.threads_native or concurrent
     if threads and loop is Loop.FUSED:
         by_loop[loop]["processes"] = 0
     for name, allowed in by_loop[loop].items():
         if (found := schedule.given().get(name)) not in (None, allowed):
             raise UserError("command line", name, found, f"{allowed} in the {loop} loop")
-    if schedule.replay_beside and loop is not Loop.RELAXED:
+    if schedule.replay_beside and not managed:
         raise UserError("command line", "replay_beside", True, f"nothing in the {loop} loop")
     determined = by_loop[loop].get("fusion", schedule.fusion)
     adjusted = replace(schedule, fusion=determined)
@@ -81,8 +94,13 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
         return replace(adjusted, presampled_batches=0, processes=processes)
     problem, simulated = problem_of(item, item.training.batch_size), is_simulated(mapping)
     if schedule.processes is None and not simulated:
-        busy = schedule.threads + schedule.learners - 1 + (loop is Loop.RELAXED)
-        adjusted = replace(adjusted, processes=min(item.training.actors, max(1, len(usable_cores()) - busy)))
+        processes = actor_threads(
+            item.training.actors,
+            len(usable_cores()),
+            learners=schedule.threads + schedule.learners - 1,
+            managers=schedule.learners if concurrent else int(managed),
+        )
+        adjusted = replace(adjusted, processes=processes)
     if not schedule.overlap and not threads:
         adjusted = replace(
             adjusted, overlap=problem.overlapped_rounds(simulated) * problem.round_gradient_steps
@@ -90,7 +108,8 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
     if loop is Loop.OVERLAPPED:
         return replace(adjusted, presampled_batches=0)
     ahead = problem.ahead if schedule.presampled_batches is None else schedule.presampled_batches
-    return replace(adjusted, presampled_batches=ahead, replay_beside=True)
+    adjusted = replace(adjusted, presampled_batches=ahead, replay_beside=True)
+    return replace(adjusted, threads_native=True, pinned=True) if concurrent else adjusted
 
 
 def fusions(

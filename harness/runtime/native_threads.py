@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.loop.placement import Placement
 from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.compose import replay_of, storage_of
-from placerl.harness.runtime.placement import Placement
 from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
 from placerl.harness.workloads.task import algorithm_of
@@ -39,6 +39,7 @@ class ThreadedTraining:
     Args:
         resolved: what is trained, and how; its processes are actor threads (`resolve.actor_threads`).
         lead: environment steps by which actor threads may be ahead of the learners.
+        replay: the replay; None: an empty one of its own.
 
     Attributes:
         placement: the core of each thread, if they are bound.
@@ -49,12 +50,20 @@ class ThreadedTraining:
 
     provenance = Provenance.MEASURED
 
-    def __init__(self, resolved: Resolved, *, seed: int = 0, lead: int = LEAD) -> None:
+    def __init__(
+        self,
+        resolved: Resolved,
+        *,
+        seed: int = 0,
+        lead: int = LEAD,
+        replay: ConcurrentReplay | None = None,
+    ) -> None:
         self.fusion = resolved.fusion
         workload, mapping, threads = resolved.workload, resolved.mapping, resolved.processes
         settings = workload.training
-        self.replay = replay_of(workload, mapping, storage_of(workload, mapping), self.fusion)
-        assert isinstance(self.replay, ConcurrentReplay)
+        own = replay or replay_of(workload, mapping, storage_of(workload, mapping), self.fusion)
+        assert isinstance(own, ConcurrentReplay)
+        self.replay = own
         actors = threads or 1
         each, more = divmod(settings.actors, actors)
         self._environments = [

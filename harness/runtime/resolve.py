@@ -33,6 +33,7 @@ from placerl.harness.workloads.custom_task import CustomTask
 from placerl.harness.workloads.task import Task, algorithm_of, resized
 from placerl.primitives.environments import factory as native_environments
 from placerl.primitives.quantization.precision import FLOAT_32
+from placerl.primitives.training import exploration
 
 OF_A_REPLAY = (
     "presampled_batches",
@@ -376,3 +377,18 @@ def _check_threads(schedule: Schedule, task: Task, mapping: Mapping) -> None:
         raise UserError(task.name, "environment.id", name, native)
     if reason := native_environments.unavailable_reason(name):
         raise UserError(task.name, "environment.id", name, f"what can be created here: {reason}")
+
+
+def runs_free(item: Workload, mapping: Mapping, batch_size: int | None = None) -> bool:
+    """Return whether a mapping can run in the concurrent loop, on the cores that this process may use.
+
+    Args:
+        batch_size: transitions per gradient step; None: the workload's own.
+    """
+    if str(mapping) != NATIVE_MAPPING or exploration.refusal(algorithm_of(item)):
+        return False
+    try:
+        resolve(STRICT, item, mapping, batch_size, loop=Loop.CONCURRENT)
+    except UserError:
+        return False
+    return True

@@ -57,6 +57,7 @@ from placerl.harness.profile.cases.validation_rounds import (
 )
 from placerl.harness.runtime import mapped_parts
 from placerl.harness.runtime.loops import fusions
+from placerl.harness.runtime.resolve import runs_free
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import ComparisonResult, MachinePeak, PieceTime, PredictedRate
 from placerl.harness.store.store import Run as StoredRun
@@ -266,7 +267,8 @@ def loops(item: Workload, mapping: Placement) -> tuple[Loop, ...]:
 
     The fused and the overlapped loop are always among them for an off-policy algorithm. The strict loop is added if
     something can be fused, because it equals the fused loop otherwise, and the relaxed loop if the replay is
-    prioritised. Performance models choose for each form among all mappings, so every mapping runs in all of these.
+    prioritised. Performance models choose for each form among all mappings, so every mapping runs in all of these. The
+    concurrent loop is added for the mapping whose parts are all native, if there are cores for it.
     On-policy training runs only in the fused loop.
     """
     if item.algorithm.name == "ppo":
@@ -274,7 +276,8 @@ def loops(item: Workload, mapping: Placement) -> tuple[Loop, ...]:
     fuses = fusions(item, mapping, 0)[-1] is not Fusion.NONE
     apart = (Loop.STRICT,) if fuses else ()
     managed = (Loop.RELAXED,) if item.replay.prioritized else ()
-    return (Loop.FUSED, *apart, Loop.OVERLAPPED, *managed)
+    free = (Loop.CONCURRENT,) if runs_free(item, mapping) else ()
+    return (Loop.FUSED, *apart, Loop.OVERLAPPED, *managed, *free)
 
 
 def validate(

@@ -24,6 +24,8 @@ from placerl.primitives.quantization.precision import BFLOAT_16
 PRECISIONS = (BFLOAT_16,)
 """Precisions of learners besides float32."""
 MORE_ACTORS = 8
+AHEAD = (Loop.RELAXED, Loop.CONCURRENT)
+"""The loops in which batches are sampled ahead."""
 FEW_AHEAD = 2
 """The smaller D of the relaxed loop; the larger one is that of `problem_of`."""
 THREADED = ("native", "torch")
@@ -52,7 +54,7 @@ class Decision:
     Attributes:
         mapping: backend of learner, replay and storage, and the learner's precision.
         loop: form of the training loop (the order of its calls), such as fused or relaxed.
-        ahead: batches sampled ahead in the relaxed loop; 0 in others.
+        ahead: batches sampled ahead in the loops `AHEAD`; 0 in others.
         threads: threads of the learner.
         actors: environments that are stepped together.
         processes: processes that step the environments; 0: the learner's process steps them.
@@ -78,7 +80,7 @@ class Decision:
         return asdict(self) | {"mapping": str(self.mapping), "loop": str(self.loop), "choice": str(self)}
 
     def __str__(self) -> str:
-        more = [f"D = {self.ahead}"] if self.loop is Loop.RELAXED else []
+        more = [f"D = {self.ahead}"] if self.loop in AHEAD else []
         for count, name in (
             (self.threads, "threads"),
             (self.actors, "actors"),
@@ -99,14 +101,14 @@ def under(item: Workload, mapping: Mapping, loop: Loop, ahead: int) -> Decision:
         mapping: the mapping that the strategy chose: backends of learner, replay and storage.
         loop: the form of the training loop that the strategy describes. If nothing can be fused, the strict loop is
             the same as the fused one, and the decision names the latter.
-        ahead: batches sampled ahead; used only in the relaxed loop.
+        ahead: batches sampled ahead; used only in the loops `AHEAD`.
     """
     if loop is Loop.STRICT and fusions(item, mapping, 0)[-1] is Fusion.NONE:
         loop = Loop.FUSED
     return Decision(
         mapping,
         loop,
-        ahead if loop is Loop.RELAXED else 0,
+        ahead if loop in AHEAD else 0,
         actors=item.training.actors,
         processes=int(loop in IN_PARALLEL),
     )
@@ -144,9 +146,12 @@ def _off_policy(item: Workload, batch_size: int, mappings: list[Mapping], cores:
             yield plain
             if loop is Loop.STRICT:
                 continue
-            for threads in _threads(mapping, cores):
+            free = loop is Loop.CONCURRENT  # its learner has one thread, and it was timed with the larger D
+            for threads in [1] if free else _threads(mapping, cores):
                 for actors in dict.fromkeys((plain.actors, max(plain.actors, MORE_ACTORS))):
-                    for depth in dict.fromkeys((min(FEW_AHEAD, plain.ahead), plain.ahead)):
+                    for depth in dict.fromkeys(
+                        (plain.ahead if free else min(FEW_AHEAD, plain.ahead), plain.ahead)
+                    ):
                         yield replace(plain, threads=threads, actors=actors, ahead=depth)
 
 

@@ -31,6 +31,7 @@ from placerl.harness.measure.conditions import default_core, set_blas_threads
 from placerl.harness.pieces.learners import FRESH_STEP
 from placerl.harness.pieces.storage import fitted
 from placerl.harness.profile.cases import PrimitiveCase, distinct, primitive_cases
+from placerl.harness.profile.cases.concurrent import concurrent_cases
 from placerl.harness.profile.cases.on_policy import on_policy_cases
 from placerl.harness.profile.cases.rounds import round_cases
 from placerl.harness.profile.cases.shared_parts import SharedParts
@@ -297,6 +298,7 @@ class MeasuredCell:
         else:
             pieces = [
                 *round_cases(at.workload, at.problem, at.parts, PRECISIONS),
+                *concurrent_cases(at.workload, at.problem, at.parts),
                 *validation_cases(at.workload, at.problem, at.parts, PRECISIONS),
             ]
         if setting == self._own:

@@ -13,6 +13,7 @@ from placerl.harness.pieces.base import PrimitiveCase, distinct
 from placerl.harness.pieces.environment import environment_case
 from placerl.harness.pieces.storage import fitted, storage_cases
 from placerl.harness.pieces.trees import sum_tree_cases
+from placerl.harness.profile.cases.concurrent import concurrent_cases
 from placerl.harness.profile.cases.learners import learner_cases, streamed_cases
 from placerl.harness.profile.cases.on_policy import on_policy_cases
 from placerl.harness.profile.cases.rounds import round_cases
@@ -57,7 +58,9 @@ def piece_cases(
     if problem.on_policy:
         return list(on_policy_cases(workload, problem, precisions, parts))
     small = parts.workload if parts else fitted(workload)
-    return list(_stating_capacity(workload, small, round_cases(small, problem, parts, precisions)))
+    parts = parts or SharedParts(small, problem)
+    pieces = [*round_cases(small, problem, parts, precisions), *concurrent_cases(small, problem, parts)]
+    return list(_stating_capacity(workload, small, pieces))
 
 
 def _storage_cases(workload: Workload, batch_size: int) -> Iterator[PrimitiveCase]:

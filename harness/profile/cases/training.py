@@ -7,10 +7,12 @@ from time import perf_counter
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.loop.schedule import IN_PARALLEL, Fusion, Schedule
 from placerl.harness.mapping import Loop, Mapping, Problem
+from placerl.harness.mapping.target import NATIVE
 from placerl.harness.measure.protocol import Case
 from placerl.harness.pieces.base import PrimitiveCase
 from placerl.harness.pieces.learners import LATE
@@ -22,6 +24,7 @@ from placerl.harness.runtime.compose import Parts, actors_of, rounds_of, start_a
 from placerl.harness.runtime.loops import chosen_fusion
 from placerl.harness.runtime.native_iterations import NativeIterations
 from placerl.harness.runtime.native_rounds import RoundActors
+from placerl.harness.runtime.native_threads import ThreadedTraining
 from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.simulated_parts import is_simulated
@@ -30,6 +33,7 @@ from placerl.harness.runtime.training import Progress, Training
 from placerl.harness.workloads import Workload
 from placerl.primitives.learner import Learner
 from placerl.primitives.learner.fused import FusedSteps
+from placerl.primitives.replay import ConcurrentReplay
 
 SIMULATED_GRADIENT_STEPS = 8
 """Least gradient steps per call in virtual time.
@@ -47,6 +51,8 @@ STRETCH_S = 10e-3
 """Length of a call, seconds: long enough that the call's own overhead is negligible."""
 LONG_CALL_S = 0.1
 """Length of a call, seconds, from which on it does not matter what the caches hold before the call."""
+CONCURRENT_STRETCHES = 5
+"""Lengths `STRETCH_S` of a call in the concurrent loop, which starts and ends threads and drops the batches ahead."""
 SURELY_LONG_CALL_S = 1.0
 """Length of a call, seconds, that no other loop makes shorter than `LONG_CALL_S`, so that none needs to be tried."""
 
@@ -59,10 +65,11 @@ class TimedTraining:
         gradient_steps: gradient steps per call.
         long: whether a call is so long that no untimed call needs to precede it.
         step_s: seconds per gradient step when the length of a call was chosen; 0 if they were not measured.
-        terms_s: seconds of each part of the loop since the last call of `taken`; `loop` is the rest.
+        terms_s: seconds of each part of the loop since the last call of `taken`; `loop` is the rest, which threads that
+            work at the same time do not have.
     """
 
-    training: Training | OnPolicyTraining | NativeIterations
+    training: Training | OnPolicyTraining | NativeIterations | ThreadedTraining
     gradient_steps: int = 1
     long: bool = False
     step_s: float = 0.0
@@ -91,8 +98,15 @@ class TimedTraining:
         progress = self.training.advance(self.gradient_steps)
         for name, seconds in progress.terms_s.items():
             self.terms_s[name] += seconds
-        self.terms_s["loop"] += progress.wall_s - sum(progress.terms_s.values())
+        if not isinstance(self.training, ThreadedTraining):
+            self.terms_s["loop"] += progress.wall_s - sum(progress.terms_s.values())
         return progress
+
+    def parameters(self) -> dict[str, npt.NDArray]:
+        """Return what has been learnt so far, by name."""
+        if isinstance(self.training, ThreadedTraining):
+            return self.training.training.state_dict()
+        return dict(self.training.learner.parameters())
 
     def taken(self) -> dict[str, float]:
         """Return the seconds of each part of the loop since the last call of this method, by the part's name."""
@@ -130,6 +144,8 @@ def training_case(
         training = (
             _on_policy(workload, problem, mapping, shared)
             if problem.on_policy
+            else concurrent(workload, problem, mapping, shared)
+            if loop is Loop.CONCURRENT
             else _off_policy(workload, problem, mapping, loop, shared)
         )
         run = TimedTraining(training)
@@ -143,6 +159,9 @@ def training_case(
             else:
                 training.take(1)
             _size(run, problem, loop, step_s or (other_loop_s if surely_long else 0.0), other_loop_s)
+        elif isinstance(training, ThreadedTraining):
+            _size(run, problem, loop)
+            run.gradient_steps *= 1 if run.long else CONCURRENT_STRETCHES
         else:
             run.gradient_steps = run.advance().gradient_steps  # whole iterations
         runs[name] = run
@@ -150,14 +169,15 @@ def training_case(
 
     def check(run: TimedTraining) -> None:
         """Check that it learns: the acting parameters change and stay finite, as do the losses."""
-        before = run.training.learner.parameters()
+        before = run.parameters()
         progress = run.advance()
-        after = run.training.learner.parameters()
+        after = run.parameters()
         if progress.gradient_steps != run.gradient_steps:
             raise AssertionError(
                 f"gradient steps: found {progress.gradient_steps}; expected {run.gradient_steps}"
             )
-        if not progress.losses or not np.isfinite(list(progress.losses.values())).all():
+        told = progress.losses or isinstance(run.training, ThreadedTraining)  # which tell none
+        if not told or not np.isfinite(list(progress.losses.values())).all():
             raise AssertionError(f"losses: found {progress.losses}; expected finite numbers")
         if not all(np.isfinite(array).all() for array in after.values()):
             raise AssertionError("parameters: found NaN or infinity; expected finite numbers")
@@ -201,7 +221,9 @@ def _size(
     loop; 0 if not.
     """
     run.gradient_steps = least = _least_steps(run, problem, loop)
-    if run.simulated:  # each step is simulated, and the device always takes the same time
+    if run.simulated and not isinstance(
+        run.training, ThreadedTraining
+    ):  # the device always takes the same time
         learns = simulated_s(run.training.learner)
         fewest = SIMULATED_LEARNER_GRADIENT_STEPS if learns else SIMULATED_GRADIENT_STEPS
         run.gradient_steps = least * -(-fewest // least)
@@ -246,6 +268,19 @@ def _on_policy(
     if fusion is Fusion.ITERATION:
         return NativeIterations(resolved, learner=learner)
     return OnPolicyTraining(resolved, starting=starting, learner=learner)
+
+
+def concurrent(
+    workload: Workload, problem: Problem, mapping: Mapping, shared: SharedParts
+) -> ThreadedTraining:
+    """Return a training in the concurrent loop that goes on from the shared parts' state, late in training."""
+    schedule = Schedule(presampled_batches=problem.ahead)
+    resolved = resolve(schedule, workload, mapping, problem.batch_size, loop=Loop.CONCURRENT)
+    training = ThreadedTraining(resolved, replay=cast(ConcurrentReplay, shared.replay(NATIVE)))
+    trained, state = shared.learner(mapping.learner).state_dict(), training.training.state_dict()
+    late = {"environment_steps": np.asarray(LATE)}
+    training.training.load_state_dict({name: (trained | late)[name] for name in state})
+    return training
 
 
 def _off_policy(

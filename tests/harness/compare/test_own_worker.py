@@ -12,7 +12,7 @@ from placerl.harness import workloads
 from placerl.harness.compare import own_worker, registry
 from placerl.harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
 from placerl.harness.core.errors import UserError
-from placerl.harness.loop.schedule import Environments, Schedule
+from placerl.harness.loop.schedule import Environments, Loop, Schedule
 from placerl.harness.runtime.training import Training
 from tests.limits import LIMIT_S
 
@@ -59,11 +59,11 @@ def test_it_finds_the_modules_that_this_process_finds(tmp_path, monkeypatch):
     assert (tmp_path / "found").exists()
 
 
-def resolved(schedule, item, mapping, batch_size):
+def resolved(schedule, item, mapping, batch_size, *, loop):
     """What is asked for as it is: this machine may have fewer cores, and no EnvPool."""
     if str(mapping).startswith("abacus"):
         raise UserError(mapping, "learner", "abacus", "native")
-    return SimpleNamespace(schedule=schedule, mapping=mapping, batch_size=batch_size)
+    return SimpleNamespace(schedule=loop or schedule, mapping=mapping, batch_size=batch_size)
 
 
 class Trainings:
@@ -144,6 +144,11 @@ def test_cpp_threads_are_a_learner_and_actors_on_the_other_cores(answered, threa
     answers, trainings = answered(job(20, workload=tables, threads=threads), threads_native=True)
     assert trainings.made == [("native-native-cpu", 32, 0, Schedule(processes=actors, threads_native=True))]
     assert answers[0]["gradient_steps"] == 20
+
+
+def test_threads_run_free_in_the_concurrent_loop(answered):
+    _, trainings = answered(job(20, threads=2), concurrent=True)
+    assert trainings.made == [("native-native-cpu", 32, 0, Loop.CONCURRENT)]
 
 
 def test_a_refusal_is_an_answer_and_the_next_job_is_tried(answered):

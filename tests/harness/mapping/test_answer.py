@@ -41,6 +41,15 @@ def test_the_answer_has_choice_rate_runner_up_and_what_would_change_it():
     assert "--batch-size N" in sizes
 
 
+def test_threads_that_run_free_are_named_with_their_command_where_they_are_faster():
+    free = predicted("native-native-cpu", 2500.0, chosen=True, backend="concurrent-loop")
+    (said,) = [line for line in answer([FAST, SLOW, free]) if "run free" in line]
+    assert "2.50 times as fast: 2,500.0 gradient steps/s" in said
+    assert "`placerl run --mapping native-native-cpu --loop concurrent`" in said
+    slower = predicted("native-native-cpu", 900.0, chosen=True, backend="concurrent-loop")
+    assert not [line for line in answer([FAST, SLOW, slower]) if "run free" in line]
+
+
 def test_intervals_that_overlap_are_no_answer():
     close = predicted("torch-native-cpu", 950.0, width=0.1)
     assert "Their intervals overlap, so that noise alone may change the answer." in answer([FAST, close])

@@ -313,6 +313,16 @@ def test_a_library_is_compared_on_its_environments_and_as_this_project_is_shippe
     assert {plain.label, shipped.label} <= set(labels)
 
 
+def test_threads_that_run_free_are_compared_on_all_cores(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "usable_cores", lambda: [0, 3])
+    monkeypatch.setattr(plan.rounds, "compare", lambda *_, settings, **__: [settings])
+    cell = plan.compare_cell(CARTPOLE, "sb3", TIERS["quick"], ours=OurSide(concurrent=True), mapping=GIVEN)
+    assert cell.label.startswith("sb3, this project with threads that run free and ")
+    assert cell.label.endswith(", on 2 cores")
+    (settings,) = cell.measure(run, silent)
+    assert (settings.threads, settings.cpus) == (2, [0, 3])
+
+
 @pytest.mark.parametrize("options", [{}, {"mapping": GIVEN}, {"ours": OurSide(envpool=True)}])
 def test_a_replay_alone_is_compared_under_no_mapping_and_trains_nothing(options: dict) -> None:
     cell = plan.compare_cell(CARTPOLE, "cpprb", replace(TIERS["standard"], compare_s=17), **options)

@@ -12,7 +12,7 @@ from placerl.harness.loop.schedule import Environments, Fusion, InitialPrioritie
 from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.runtime.loops import chosen_fusion, fusions, on_policy_fusions, under
-from placerl.harness.runtime.resolve import resolve
+from placerl.harness.runtime.resolve import resolve, runs_free
 from placerl.harness.workloads.task import resized
 from tests.harness.runtime.short_workloads import short
 from tests.harness.runtime.test_on_policy import small
@@ -54,6 +54,32 @@ def test_threads_of_cpp_run_free_or_in_turns():
         resolve(Schedule(threads_native=True), CARTPOLE, NATIVE, 32, loop=loop)
     with pytest.raises(UserError, match="fusion: found none; allowed: None with --threads-native"):
         resolve(Schedule(threads_native=True), CARTPOLE, NATIVE, 32, loop=Loop.STRICT)
+
+
+def test_the_concurrent_loop_binds_threads_of_cpp_to_the_cores(monkeypatch):
+    many = Schedule(actors=16).applied(CARTPOLE)
+    for cores, asked, actors in ((2, {}, 1), (8, {}, 6), (8, {"learners": 2}, 4), (56, {}, 16)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        assert options(Loop.CONCURRENT, item=many, **asked) == Schedule(
+            presampled_batches=50,
+            processes=actors,
+            replay_beside=True,
+            threads_native=True,
+            pinned=True,
+            **asked,
+        )
+        assert runs_free(CARTPOLE, NATIVE)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    with pytest.raises(UserError, match="--loop: found concurrent; allowed: fused on one core"):
+        options(Loop.CONCURRENT)
+    assert not runs_free(CARTPOLE, NATIVE)
+
+
+def test_only_what_is_native_runs_free():
+    for item, mapping in ((CARTPOLE, "torch-native-cpu"), (UNIFORM, "native-native-cpu")):
+        assert not runs_free(item, Mapping.parse(mapping))
+    assert not runs_free(workloads.load("pong-dqn"), NATIVE)
+    assert not runs_free(workloads.load("cartpole-ppo"), NATIVE)
 
 
 def test_what_is_asked_for_is_kept():
@@ -134,7 +160,7 @@ def test_an_algorithm_without_a_replay_has_one_loop():
 
 def test_every_loop_trains():
     item = short("cartpole-ddpg", capacity=400)
-    for loop in set(Loop) - {Loop.RESIDENT}:  # which has a class of its own
+    for loop in set(Loop) - {Loop.RESIDENT, Loop.CONCURRENT}:  # which have classes of their own
         training = replay_training(item, NATIVE, schedule=under(loop, Schedule(), item, NATIVE))
         training.advance(64)
         assert training.gradient_steps >= 50 + 64

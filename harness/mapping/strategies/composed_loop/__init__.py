@@ -20,7 +20,10 @@ The files, each with the part of the model that it describes:
 
 from placerl.harness.loop.schedule import Loop
 from placerl.harness.mapping.exhaustive import Exhaustive
-from placerl.harness.mapping.strategies.composed_loop.candidates import composed_candidates
+from placerl.harness.mapping.strategies.composed_loop.candidates import (
+    composed_candidates,
+    concurrent_candidates,
+)
 from placerl.harness.mapping.strategies.composed_loop.model import NAMES, ComposedLoop
 
 __all__ = ["NAMES", "ONLY_VALIDATED", "STRATEGIES", "ComposedLoop", "composed_candidates"]
@@ -31,5 +34,6 @@ def _strategy(loop: Loop) -> Exhaustive:
     return Exhaustive(model.name, model, composed_candidates)
 
 
-STRATEGIES = (_strategy(Loop.FUSED),)
+_CONCURRENT = ComposedLoop(Loop.CONCURRENT)
+STRATEGIES = (_strategy(Loop.FUSED), Exhaustive(_CONCURRENT.name, _CONCURRENT, concurrent_candidates))
 ONLY_VALIDATED = tuple(map(_strategy, (Loop.STRICT, Loop.OVERLAPPED, Loop.RELAXED)))

@@ -4,12 +4,15 @@ Busy cores share caches and memory, and so slow each other down. The native lear
 the actors act (`beside_actors`), which shows by how much; what runs in parallel in processes and threads is predicted
 to take longer by this factor (`BusyCores`).
 
-A machine with fewer cores than busy threads does no more than its cores can (`least_s`).
+A machine with fewer cores than busy threads does no more than its cores can (`least_s`). Where threads run free, each
+bound to a core, the core with the most work sets the pace (`busiest_s`).
 """
 
+from collections import defaultdict
 from collections.abc import Mapping as MappingABC
 from dataclasses import dataclass
 
+from placerl.harness.loop.placement import Placement, actor_threads
 from placerl.harness.mapping.strategies.composed_loop.lookup import JOINT, fuses
 from placerl.harness.mapping.table import Cell, PerformanceTable
 from placerl.harness.mapping.target import CPU, Mapping
@@ -112,3 +115,24 @@ def least_s(seconds: MappingABC[str, float], cores: int, *, threads: bool) -> fl
     if not threads or cores == 1:
         return all_s
     return max(all_s, sum(seconds.get(term, 0.0) for term in (JOINT, "update", "actor")) / (cores - 1))
+
+
+def busiest_s(seconds: MappingABC[str, float], cores: int, actors: int) -> float:
+    """Return the seconds of a round in the concurrent loop: the work of the core that has the most.
+
+    Batches wait ahead of the learner, and environment steps ahead of their gradient steps, so that no thread waits for
+    another one in the mean; the threads of a core take turns.
+
+    Args:
+        seconds: seconds of each term in a round; those of the actors are summed over their threads.
+        cores: number of cores, at least 2.
+        actors: number of environments.
+    """
+    threads = actor_threads(actors, cores, learners=1, managers=1)
+    placed = Placement.of(range(cores), 1, 1, threads)
+    busy_s: defaultdict[int, float] = defaultdict(float)
+    busy_s[placed.learners[0]] += seconds["learner"]
+    busy_s[placed.managers[0]] += seconds[JOINT] + seconds["update"]
+    for core in placed.actors:
+        busy_s[core] += seconds["actor"] / threads
+    return max(busy_s.values())

@@ -2,7 +2,7 @@
 
 from placerl.harness.mapping.strategies.composed_loop.lookup import is_simulated
 from placerl.harness.mapping.table import PerformanceTable
-from placerl.harness.mapping.target import CPU, STORING_DEVICES, Mapping, Target
+from placerl.harness.mapping.target import CPU, NATIVE, STORING_DEVICES, Mapping, Target
 
 
 def composed_candidates(table: PerformanceTable) -> list[Mapping]:
@@ -25,6 +25,11 @@ def composed_candidates(table: PerformanceTable) -> list[Mapping]:
         for rmm in table.targets(f"{rounds}.sample")
     ]
     return on_host + stored
+
+
+def concurrent_candidates(table: PerformanceTable) -> list[Mapping]:
+    """Return the mappings whose threads of the concurrent loop were timed: at most one, all of it native."""
+    return [Mapping(learner, NATIVE, CPU) for learner in table.targets("concurrent_round.learn")]
 
 
 def _boards(table: PerformanceTable, learner: Target, rmm: Target) -> list[Target]:

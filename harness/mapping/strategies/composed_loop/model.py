@@ -4,15 +4,16 @@ from collections.abc import Mapping as MappingABC
 
 from placerl.harness.loop.clock import ACTORS, HOST, RMM, STORAGE
 from placerl.harness.loop.given_time import LINK, Call
-from placerl.harness.loop.schedule import Loop
+from placerl.harness.loop.schedule import IN_PARALLEL, Loop
 from placerl.harness.mapping.base import Platform, Prediction
 from placerl.harness.mapping.problem import Problem
 from placerl.harness.mapping.scheduled_round import ScheduledRound
-from placerl.harness.mapping.strategies.composed_loop.busy_cores import BusyCores, least_s
+from placerl.harness.mapping.strategies.composed_loop.busy_cores import BusyCores, busiest_s, least_s
 from placerl.harness.mapping.strategies.composed_loop.lookup import JOINT, is_simulated
 from placerl.harness.mapping.strategies.composed_loop.pieces import (
     COPIES,
     ComposedRound,
+    concurrent_round,
     in_turn_round,
     on_policy_round,
     overlapped_round,
@@ -26,9 +27,8 @@ NAMES = {
     Loop.STRICT: "strict-loop",
     Loop.OVERLAPPED: "overlapped-loop",
     Loop.RELAXED: "relaxed-loop",
+    Loop.CONCURRENT: "concurrent-loop",
 }
-CONCURRENT = (Loop.OVERLAPPED, Loop.RELAXED)
-"""Loops in which the actors run in parallel with the rest."""
 
 
 class ComposedLoop:
@@ -48,7 +48,9 @@ class ComposedLoop:
         """Return the predicted throughput of a mapping."""
         if problem.on_policy:
             composed = on_policy_round(table, problem, mapping)
-        elif self.loop in CONCURRENT:
+        elif self.loop is Loop.CONCURRENT:
+            composed = concurrent_round(problem, mapping)
+        elif self.loop in IN_PARALLEL:
             composed = overlapped_round(table, problem, mapping, relaxed=self.loop is Loop.RELAXED)
         else:
             composed = in_turn_round(table, problem, mapping, apart=self.loop is Loop.STRICT)
@@ -65,12 +67,15 @@ class ComposedLoop:
             seconds["publish"] = simulated.transfers_s["publish"]
         ahead = problem.ahead if self.loop is Loop.RELAXED else 0
         # On one core nothing runs in parallel.
-        parallel = self.loop in CONCURRENT and simulated is composed and platform.cpu_cores > 1
+        parallel = self.loop in IN_PARALLEL and simulated is composed and platform.cpu_cores > 1
         busy = BusyCores.of(table, mapping) if parallel else None
         if busy:
             busy.slow_down(seconds)
-        round_s = self._round(simulated, table, seconds, ahead).period_s
-        if self.loop in CONCURRENT and simulated is composed:
+        if self.loop is Loop.CONCURRENT:
+            round_s = busiest_s(seconds, platform.cpu_cores, problem.actors)
+        else:
+            round_s = self._round(simulated, table, seconds, ahead).period_s
+        if self.loop in IN_PARALLEL and simulated is composed:
             round_s = max(round_s, least_s(seconds, platform.cpu_cores, threads=composed.manager == RMM))
         cells = tuple(dict.fromkeys((*simulated.cells, *(busy.cells if busy else ()))))
         return Prediction(
@@ -85,7 +90,7 @@ class ComposedLoop:
     def _round(
         self, composed: ComposedRound, table: PerformanceTable, seconds: MappingABC[str, float], ahead: int
     ) -> ScheduledRound:
-        overlapped, learn = self.loop in CONCURRENT, "step" if "step" in seconds else "learner"
+        overlapped, learn = self.loop in IN_PARALLEL, "step" if "step" in seconds else "learner"
         times = 1 if learn == "step" else composed.gradient_steps
 
         def call(term: str, unit: str = HOST, times: int = 1) -> Call:

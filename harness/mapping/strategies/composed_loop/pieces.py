@@ -39,6 +39,8 @@ early stopping.
 | `beside_actors.request`, `.receive` | the host's part of the actors' work: asking, and reading the result | both |
 | `overlapped_round.publish` | the weights handed to the actors | learner |
 | `relaxed_round.learn`, `.sample`, `.update` | a gradient step, learner and manager in a thread each | both |
+| `concurrent_round.learn`, `.sample`, `.update` | the same with D batches ahead, bound to cores | both |
+| `concurrent_round.collect` | a round's vector steps in C++ threads, inserted, summed over the threads | the storage |
 | `iteration.collect` | an iteration's vector steps in processes (on-policy) | the learner, whose policy acts |
 | `relaxed_round.runtime` | a round of the runtime, with parts that do nothing and a manager in a Python thread | cpu |
 | `round.prepare` | advantages and returns of an iteration | cpu; a learner in PyTorch |
@@ -207,6 +209,21 @@ def overlapped_round(
     slowed = disturbed_parts(table, mapping) if manager == HOST or simulated else {}
     disturbed = {term: slowed[term] for term in calls if term in slowed and term != "actor"}
     return ComposedRound(calls, steps, manager, disturbed=disturbed)
+
+
+def concurrent_round(problem: Problem, mapping: Mapping) -> ComposedRound:
+    """Return a round of the concurrent loop, whose threads run free; only the native mapping's are in the table."""
+    learner, rmm, steps = mapping.learner, mapping.rmm, problem.round_gradient_steps
+    return ComposedRound(
+        {
+            "actor": (("concurrent_round.collect", mapping.storage), 1),
+            JOINT: (("concurrent_round.sample", rmm), steps),
+            "learner": (("concurrent_round.learn", learner), steps),
+            "update": (("concurrent_round.update", rmm), steps),
+        },
+        steps,
+        RMM,
+    )
 
 
 def on_policy_round(table: PerformanceTable, problem: Problem, mapping: Mapping) -> ComposedRound:

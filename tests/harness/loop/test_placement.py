@@ -2,7 +2,7 @@
 
 import pytest
 
-from placerl.harness.runtime.placement import Placement
+from placerl.harness.loop.placement import Placement, actor_threads
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,8 @@ def test_learners_have_cores_of_their_own_and_the_others_share_what_is_left(
     assert tuple(map(len, (placement.learners, placement.managers, placement.actors))) == threads
     assert placement.text() == text
     assert Placement(**placement.columns()).text() == text
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 1), (3, 1), (6, 4), (56, 16)])
+def test_actors_have_the_cores_that_nobody_else_needs(cores: int, threads: int) -> None:
+    assert actor_threads(16, cores, learners=1, managers=1) == threads

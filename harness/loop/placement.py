@@ -49,3 +49,14 @@ class Placement:
             for core, names in sorted(threads.items())
         )
         return "; ".join(shown)
+
+
+def actor_threads(environments: int, cores: int, *, learners: int, managers: int) -> int:
+    """Return the number of actor threads, or processes, beside others: one a free core, at least one.
+
+    Args:
+        environments: number of environments, of which each thread has one at least.
+        cores: number of cores of all.
+        learners, managers: number of threads of learners, and of their replay managers.
+    """
+    return min(environments, max(1, cores - learners - managers))
