@@ -1,6 +1,7 @@
 """The command `placerl run`, which trains a workload under a mapping and measures its throughput."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,6 +24,7 @@ from placerl.harness.core.revision import RESULTS
 from placerl.harness.core.row import Interrupted, Row
 from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Loop, Mapping
+from placerl.harness.mapping.target import NATIVE_MAPPING
 from placerl.harness.plan import tiers
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.peak_memory import recorded
@@ -30,6 +32,8 @@ from placerl.harness.store.peak_memory import recorded
 if TYPE_CHECKING:
     from placerl.harness.cluster.run import Asked
     from placerl.harness.runtime.measured_run import Extent
+    from placerl.harness.store.store import Run
+    from placerl.harness.workloads import Workload
 
 _ON_CLUSTER = ("actors", "processes", "learners")
 """Options that a training over Ray actors supports, of those of a training on this machine."""
@@ -74,10 +78,19 @@ def run(  # noqa: PLR0913 (a command: its options)
         typer.Option(
             "--loop",
             help="Runs the mapping in this loop: `relaxed` is MAP's, with up to 50 batches sampled ahead by a replay "
-            "manager that works while the learner does, and actors in processes; `resident` leaves everything on the "
+            "manager that works while the learner does, and actors in processes; `concurrent` is that "
+            "in C++ threads, which run free; `resident` leaves everything on the "
             "learner's device.",
         ),
     ] = None,
+    auto: Annotated[
+        bool,
+        typer.Option(
+            "--auto",
+            help="Divide the cores between actor and learner threads by PAL's Equation 5, from curves measured first, "
+            "and say what that loses against the neighbouring divisions.",
+        ),
+    ] = False,
     ray: Annotated[
         str | None,
         typer.Option(
@@ -118,6 +131,8 @@ def run(  # noqa: PLR0913 (a command: its options)
     if ray is not None and loop is not None:
         raise UserError("command line", "--loop", loop, "nothing with --ray")
     on_cluster = _on_cluster(ray, schedule, shards, place)
+    if auto:
+        _check_auto(item, schedule, {"--mapping": mapping, "--loop": loop, "--ray": ray})
 
     def cell_of(mapping: Mapping) -> Cell:
         """Return the cell to run, whose options are checked."""
@@ -126,7 +141,12 @@ def run(  # noqa: PLR0913 (a command: its options)
         resolved = resolve(schedule, item, mapping, loop=loop, gradient_steps=extent.steps)
         return plan.run_cell(resolved.workload, seed, extent, resolved)
 
-    if mapping is not None:  # everything is checked before anything is written
+    if auto:
+        opened = begin(results, tier)
+        mapping, schedule = NATIVE_MAPPING, _divided(opened, schedule.applied(item), schedule, as_json)
+        chosen = Mapping.parse(mapping)
+        cell = cell_of(chosen)
+    elif mapping is not None:  # everything is checked before anything is written
         chosen = Mapping.parse(mapping)
         cell = cell_of(chosen)
         opened = begin(results, tier)
@@ -168,6 +188,38 @@ def _extent(seconds: float | None, steps: int | None) -> "Extent":
     if seconds is not None and steps is not None:
         raise UserError("command line", "--seconds", f"{seconds:g} and --steps {steps}", "one of them")
     return Extent(steps=steps) if seconds is None else Extent(seconds, steps)
+
+
+def _check_auto(item: "Workload", schedule: Schedule, given: dict[str, str | None]) -> None:
+    """Refuse options that contradict a division of the cores that is still to be chosen, and what has none."""
+    from placerl.harness.papers.pal import equation_5
+
+    for option, found in given.items():
+        if found not in (None, NATIVE_MAPPING):
+            allowed = f"{NATIVE_MAPPING} with --auto" if option == "--mapping" else "nothing with --auto"
+            raise UserError("command line", option, found, allowed)
+    for name, value in schedule.given().items():
+        if name != "actors":
+            raise UserError("command line", OptionName(name), value, "nothing with --auto")
+    equation_5.check(schedule.applied(item))
+
+
+def _divided(opened: "Run", item: "Workload", schedule: Schedule, as_json: bool) -> Schedule:
+    """Measure the division of Equation 5 and its neighbours, say what they reached, and return its options."""
+    from placerl.harness.papers.pal import equation_5
+    from placerl.harness.plan import plan
+
+    cell = equation_5.cell(item)
+    with bar(cell.key) as report, recorded(opened):
+        rows = plan.measure_now(opened, cell, report)
+    if any(row.status == "failed" for row in rows):
+        raise typer.Exit(1)
+    for line in equation_5.lines(rows, item):
+        typer.echo(line, err=as_json)
+    split = equation_5.chosen_split(rows, item)
+    return replace(
+        schedule, processes=split.actors, learners=split.learners, threads_native=True, pinned=True
+    )
 
 
 def _on_cluster(address: str | None, schedule: Schedule, shards: int | None, place: str) -> "Asked | None":

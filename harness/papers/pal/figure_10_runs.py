@@ -111,13 +111,13 @@ def measure(
     cores = [count for count in CORES if count <= usable and _divides(count, count, item)]
     rows: list[Row] = []
     with ExitStack() as stack:
-        curves = [_collection(item, count, stack) for count in cores]
-        curves += [_consumption(item, count, stack) for count in cores]
-        rows += _timed(item, curves, stretches, stretch_s, part(report, 0, 1, 2, f"{name}: the curves"))
+        curves = [collection(item, count, stack) for count in cores]
+        curves += [consumption(item, count, stack) for count in cores]
+        rows += timed(item, curves, stretches, stretch_s, part(report, 0, 1, 2, f"{name}: the curves"))
     with ExitStack() as stack:
-        runs = [_training(item, 0, 1, stack)]
-        runs += [_training(item, *split, stack) for split in splits(rows, item, cores)]
-        rows += _timed(item, runs, stretches, stretch_s, part(report, 1, 1, 2, f"{name}: training"))
+        runs = [training(item, 0, 1, stack)]
+        runs += [training(item, *split, stack) for split in splits(rows, item, cores)]
+        rows += timed(item, runs, stretches, stretch_s, part(report, 1, 1, 2, f"{name}: training"))
     return rows
 
 
@@ -188,15 +188,17 @@ def _adapting(kind: str, cores: tuple[int, int], advance: Callable[[int], Progre
     return Subject(kind, *cores, stretch)
 
 
-def _collection(item: Workload, cores: int, stack: ExitStack) -> Subject:
+def collection(item: Workload, cores: int, stack: ExitStack) -> Subject:
+    """Return the actors alone, on a number of cores; `stack` closes them."""
     return _adapting(COLLECTION, (cores, 0), _threads(item, cores, 1, stack).collect)
 
 
-def _consumption(item: Workload, cores: int, stack: ExitStack) -> Subject:
+def consumption(item: Workload, cores: int, stack: ExitStack) -> Subject:
+    """Return the learners alone, on a number of cores; `stack` closes them."""
     return _adapting(CONSUMPTION, (0, cores), _threads(item, 1, cores, stack).learn)
 
 
-def _training(item: Workload, actor_cores: int, learner_cores: int, stack: ExitStack) -> Subject:
+def training(item: Workload, actor_cores: int, learner_cores: int, stack: ExitStack) -> Subject:
     """Return a training; without cores of their own the actors take turns with the learner on its core."""
     lead = LEAD if actor_cores else 0
     training = _threads(item, max(1, actor_cores), learner_cores, stack, lead)
@@ -207,15 +209,27 @@ def _first(cores: int) -> list[int]:
     return usable_cores()[:cores]
 
 
-def _timed(
-    item: Workload, subjects: Sequence[Subject], stretches: int, stretch_s: float, report: Report
-) -> Sequence[Row]:
+def timed(
+    item: Workload,
+    subjects: Sequence[Subject],
+    stretches: int,
+    stretch_s: float,
+    report: Report,
+    experiment: Experiment = EXPERIMENT,
+) -> list[Row]:
+    """Let configurations take turns in interleaved rounds, and return a row of an experiment for each.
+
+    Args:
+        stretches: rounds, in each of which every configuration works for one stretch.
+        stretch_s: about how long a stretch is, seconds.
+        experiment: its columns are `Cores`.
+    """
     rates = in_rounds(
         {number: partial(_rate, subject, stretch_s) for number, subject in enumerate(subjects)},
         Rounds(stretches, warm_up=1),
         report=report,
     )
-    return [_row(item, subject, rates[number]) for number, subject in enumerate(subjects)]
+    return [_row(experiment, item, subject, rates[number]) for number, subject in enumerate(subjects)]
 
 
 def _rate(subject: Subject, stretch_s: float) -> float:
@@ -225,9 +239,9 @@ def _rate(subject: Subject, stretch_s: float) -> float:
     return done.steps / done.wall_s
 
 
-def _row(item: Workload, subject: Subject, rates: Sequence[float]) -> ClaimRow:
+def _row(experiment: Experiment, item: Workload, subject: Subject, rates: Sequence[float]) -> ClaimRow:
     steps = "environment" if subject.kind == COLLECTION else "gradient"
-    return EXPERIMENT.summary(
+    return experiment.summary(
         rates,
         Cores(subject.actor_cores, subject.learner_cores, item.training.update_interval),
         workload=item.name,

@@ -84,7 +84,7 @@ def test_machines_have_several_splits_of_their_cores_and_each_curve_its_points(
     monkeypatch.setattr(figure_10_runs, "usable_cores", lambda: list(range(usable)))
     monkeypatch.setattr(figure_10_runs, "pinned", lambda _: nullcontext())
     for kind in (COLLECTION, CONSUMPTION, TRAINING):
-        monkeypatch.setattr(figure_10_runs, f"_{kind}", started(kind))
+        monkeypatch.setattr(figure_10_runs, kind, started(kind))
     figure_10_runs.measure(name, silent, stretches=1)
     assert [at for kind, at, _ in ran if kind == COLLECTION] == cores
     assert [at for kind, _, at in ran if kind == CONSUMPTION] == cores
@@ -111,7 +111,7 @@ def test_subjects_take_turns_and_their_rows_say_how_noisy_they_are():
         subject(TRAINING, 0, 1, iter([99.0, 1.0, 2.0, 3.0, 4.0, 5.0])),
     ]
     told = []
-    rows = figure_10_runs._timed(
+    rows = figure_10_runs.timed(
         workloads.load("ant-ddpg"), subjects, 5, 0.25, lambda *one: told.append(one)
     )  # fmt: skip
     assert lengths_s == [0.25] * 18
