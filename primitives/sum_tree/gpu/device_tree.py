@@ -17,14 +17,18 @@ WRONG = np.dtype(np.int32)
 """Type of the two marks of a wrong update."""
 
 
-def kernel_source(dtype: DTypeLike) -> str:
+def kernel_source(dtype: DTypeLike, *, with_double: bool = True) -> str:
     """Return the source of the kernels, in the language that all devices share.
 
     Args:
         dtype: floating-point type of the priorities, float32 or float64.
+        with_double: whether the device has double precision.
     """
     real = "float" if np.dtype(dtype) == np.float32 else "double"
-    return f"#define REAL {real}\n" + files(__package__).joinpath("device_kernels.h").read_text()
+    names = ("device_kernels.h", *(["double_kernels.h"] if with_double else []))
+    return f"#define REAL {real}\n" + "\n".join(
+        files(__package__).joinpath(name).read_text() for name in names
+    )
 
 
 class DeviceSumTree(OwnProcessSumTree):
@@ -49,7 +53,8 @@ class DeviceSumTree(OwnProcessSumTree):
                 f"dtype: found float64; allowed: float32, as {device.name} has no double precision"
             )
         self._device, self._stream = device, device.usual_stream()
-        self._kernels = device.kernels(kernel_source(self.dtype) + more)
+        source = kernel_source(self.dtype, with_double=device.has_double)
+        self._kernels = device.kernels(source + more)
         nodes = [-(-self.capacity // self.fanout)]
         while nodes[0] > 1:
             nodes.insert(0, -(-nodes[0] // self.fanout))

@@ -3,6 +3,7 @@
 import os
 
 import numpy as np
+import pytest
 
 from placerl.primitives import sum_tree
 from tests.forked import outcomes
@@ -46,3 +47,14 @@ def test_a_forked_tree_works_or_refuses_by_name(variant: Variant) -> None:
         assert len(found) == 7
         assert all(one.startswith(refusal) for one in found), found
     sampled_the_same()
+
+
+@pytest.mark.gpu
+def test_calls_on_a_device_are_refused_too() -> None:
+    tree = filled(Variant("cuda"))
+    calls = [
+        lambda: tree.sample_on_device(None, None),
+        lambda: tree.update_on_device(None, None),
+        tree.raise_if_wrong,
+    ]
+    assert all("belongs to process" in one for one in outcomes(calls))
