@@ -75,13 +75,10 @@ def main(
     every: Annotated[
         int, typer.Option("--whole", min=0, help="Comparisons of the unchanged tree on every case.")
     ] = WHOLE,
-    clone: Annotated[
-        Path | None, typer.Option("--folder", help="Folder of the scratch clone; by default temporary.")
-    ] = None,
 ) -> None:
     """Check that `placerl bench asv` finds a slowdown to half the speed, and none if the code did not change."""
     with tempfile.TemporaryDirectory() as temporary:
-        folder = clone or Path(temporary) / "clone"
+        folder = Path(temporary) / "clone"
         start, same, slow = commits(Path.cwd(), folder)
         _git(folder, "checkout", "--quiet", start)
         asv_bench.describe_machine(folder)

@@ -44,6 +44,8 @@ from placerl.primitives import sum_tree
 SUITE = Suite.BENCH_CLUSTER
 CAPACITY, BATCH_SIZE, CALLS = 2**18, 256, 400
 TIER = "quick"
+CELL_S = 0.25
+"""Seconds that a cell waits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,21 +256,17 @@ def bench(
         str, typer.Option("--nodes", help="Numbers of nodes, separated by commas.")
     ] = "1,2,4",
     cells: Annotated[int, typer.Option("--cells", min=1, help="Cells per round.")] = 40,
-    cell_s: Annotated[float, typer.Option("--cell-s", min=0.001, help="Seconds that a cell waits.")] = 0.25,
     rounds: Annotated[
         int, typer.Option("--rounds", min=1, help="Runs with each number of nodes.")
     ] = statistics.FEWEST_SAMPLES,
-    pairs: Annotated[
-        int, typer.Option("--pairs", min=statistics.FEWEST_PAIRS, help="Pairs of runs of the timed cell.")
-    ] = statistics.PAIRS,
 ) -> Bench[ClusterResult]:
     """Measure what it costs to spread a run's work over a Ray cluster, and whether that changes the results."""
 
     def measured(count: int, report: Report) -> Sequence[Row]:
-        return spread(count, cells, cell_s, rounds)
+        return spread(count, cells, CELL_S, rounds)
 
     throughput = [
         cell(f"{SUITE}/nodes{count}", partial(measured, count)) for count in numbers("--nodes", machines)
     ]
-    same = cell(f"{SUITE}/same", lambda _: same_numbers(pairs))
+    same = cell(f"{SUITE}/same", lambda _: same_numbers(statistics.PAIRS))
     return Bench(SUITE, ClusterResult, [*throughput, same], table, selecting=("machines",))

@@ -40,6 +40,8 @@ GOALS_PER_S = {
 """Environment steps per second on one core that the native environments should reach."""
 GOAL_OF_BARE = 0.95
 """Fraction of the rate of `mj_step` alone that the native MuJoCo environments should reach."""
+MUJOCO_COUNT = 16
+"""Environments of a vector of MuJoCo's, whose steps take longer."""
 COLUMNS = ("native", "Gymnasium", "EnvPool", "PufferLib", "mj_step alone", "sines alone")
 OTHERS: dict[str, Callable[[str], str]] = {
     "EnvPool": cases_of.envpool_reason,
@@ -61,12 +63,12 @@ class EnvironmentResult(BenchResult, table="environment_result"):
     sine: str | None = None
 
 
-def stepping_of(id: str, count: int, mujoco_count: int) -> Stepping:
+def stepping_of(id: str, count: int) -> Stepping:
     """Return which environments a timed call steps, and for how many steps.
 
     A call takes one step of a vector, or four steps of a smaller vector for MuJoCo's environments, which take longer.
     """
-    return Stepping(id, mujoco_count, 4) if id in native.mujoco_files() else Stepping(id, count, 1)
+    return Stepping(id, MUJOCO_COUNT, 4) if id in native.mujoco_files() else Stepping(id, count, 1)
 
 
 def cases(stepping: Stepping) -> list[Case[Any]]:
@@ -208,18 +210,15 @@ def bench(
     ids: Annotated[
         str, typer.Option("--environments", help="Gymnasium's ids, separated by commas.")
     ] = joined(environments.ids()),
-    count: Annotated[int, typer.Option("--count", min=1, help="Environments of a vector.")] = 1024,
-    mujoco_count: Annotated[
-        int, typer.Option("--mujoco-count", min=1, help="Environments of a vector of MuJoCo's.")
-    ] = 16,
+    count: Annotated[
+        int, typer.Option("--count", min=1, help="Environments of a vector, not of MuJoCo's.")
+    ] = 1024,
     build: BuildOption = False,
 ) -> Bench[EnvironmentResult]:
     """Time steps of native environments, of Gymnasium's and EnvPool's, and of mj_step alone, on one core."""
     names = chosen("--environments", ids, environments.ids())
     able = [id for id in names if not environments.unavailable_reason(id)]
-    cells = [
-        cell(f"{SUITE}/{id}", partial(measured, stepping_of(id, count, mujoco_count), rounds)) for id in able
-    ]
+    cells = [cell(f"{SUITE}/{id}", partial(measured, stepping_of(id, count), rounds)) for id in able]
     absent = [id for id in names if id not in able]
     return Bench(
         SUITE,

@@ -348,10 +348,6 @@ def bench(
     no_compile: Annotated[
         bool, typer.Option("--no-compile", help="Leave out torch.compile, which takes minutes.")
     ] = False,
-    peak_gflops: Annotated[
-        float | None,
-        typer.Option("--peak-gflops", min=0, help="float32 peak of one core; measured when left out."),
-    ] = None,
     only: Annotated[str, typer.Option("--cells", help="Only cells whose name contains this.")] = "",
     trained_steps: Annotated[
         int,
@@ -372,8 +368,8 @@ def bench(
 
     @cache
     def peaks() -> Peaks:
-        float32 = peak_gflops or _native.learner.peak_gflops()
-        return Peaks(float32, _native.learner.peak_gflops(products=BFLOAT16_PRODUCTS))
+        peak_gflops = _native.learner.peak_gflops
+        return Peaks(peak_gflops(), peak_gflops(products=BFLOAT16_PRODUCTS))
 
     def measured(one: LearnerCell, count: int, report: Report) -> Sequence[LearnerResult]:
         compiled = not no_compile

@@ -21,7 +21,6 @@ from placerl.harness import workloads
 from placerl.harness.cli.bench.command import Bench, cell, joined, numbers, section
 from placerl.harness.cluster import service_times
 from placerl.harness.cluster.scale import Service, Simulated, saturation, simulate_cells, simulate_training
-from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
@@ -32,7 +31,7 @@ SUITE = Suite.SCALE
 NODES = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
 SHARDS = (1, 4, 16)
 CELL_S = 25.0  # in the quick tier's plan: a profile takes 10 s, a training 20 s, a comparison 42 s
-MAPPING = "native-native-cpu"
+WORKLOAD, MAPPING = "hopper-ddpg", "native-native-cpu"
 BROADCASTS = {"direct": False, "tree": True}
 
 
@@ -197,25 +196,14 @@ def bench(
     shards: Annotated[
         str, typer.Option("--shards", help="Numbers of replay shards, separated by commas.")
     ] = joined(SHARDS),
-    workload: Annotated[
-        str, typer.Option("--workload", help="The workload that is trained.")
-    ] = "hopper-ddpg",
-    mapping: Annotated[str, typer.Option("--mapping", help="LEARNER-RMM-STORAGE.")] = MAPPING,
-    cell_s: Annotated[float, typer.Option("--cell-s", help="Seconds that a cell takes.")] = CELL_S,
-    link_bytes_per_s: Annotated[
-        float, typer.Option("--link-bytes-per-s", help="Bandwidth of a machine's link.")
-    ] = service_times.TEN_GBIT_BYTES_PER_S,
 ) -> Bench[ScaleResult]:
     """Simulate clusters of 1 to 10,000 nodes, from times measured here, and write a table and a plot."""
     nodes, parts = numbers("--nodes", machines), numbers("--shards", shards)
-    for option, given in (("--cell-s", cell_s), ("--link-bytes-per-s", link_bytes_per_s)):
-        if not given > 0:
-            raise UserError("command line", option, given, "more than 0")
-    item, placed = workloads.load(workload), Mapping.parse(mapping)
+    item, mapping = workloads.load(WORKLOAD), Mapping.parse(MAPPING)
 
     def measure(report: Report) -> Sequence[ScaleResult]:
-        service = service_times.measure(item, placed, cell_s, link_bytes_per_s)
+        service = service_times.measure(item, mapping, CELL_S, service_times.TEN_GBIT_BYTES_PER_S)
         return simulate(service, nodes, parts, report)
 
-    cells = [cell(f"{SUITE}/{item.name}/{placed}", measure)]
-    return Bench(SUITE, ScaleResult, cells, table, selecting=("workload", "mapping"), draw=plot)
+    cells = [cell(f"{SUITE}/{WORKLOAD}/{MAPPING}", measure)]
+    return Bench(SUITE, ScaleResult, cells, table, draw=plot)

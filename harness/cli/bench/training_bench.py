@@ -1,13 +1,13 @@
 """Compares whole trainings without a GPU: this project and other libraries on the same workload, in interleaved rounds.
 
-    placerl bench training [--cells cartpole-ppo] [--mapping native-native-cpu] [--gymnasium] [--flush-subnormals]
+    placerl bench training [--cells cartpole-ppo] [--mapping native-native-cpu] [--flush-subnormals]
 
 This project steps native environments, whose trajectories are Gymnasium's to the last bit, and its whole loop is C++ on
-one thread; with `--gymnasium` Python steps Gymnasium's. Other libraries step what they come with: Gymnasium's, except
-for PufferLib's and RLtools' own. `harness.compare.rounds` describes the rounds, the comparison of this project with
-itself, and that of the returns after the same number of steps. The seconds before a system learns (imports,
-compilation, its first steps) have a column of their own and count in no rate. The table also has the measured peak
-arithmetic of a core, and says whether a goal that is a number is met.
+one thread. Other libraries step what they come with: Gymnasium's, except for PufferLib's and RLtools' own.
+`harness.compare.rounds` describes the rounds, the comparison of this project with itself, and that of the returns after
+the same number of steps. The seconds before a system learns (imports, compilation, its first steps) have a column of
+their own and count in no rate. The table also has the measured peak arithmetic of a core, and says whether a goal that
+is a number is met.
 
 This project's native learner treats subnormal numbers as zero. With `--flush-subnormals` the libraries that compute
 with PyTorch run once more with that switch (`torch.set_flush_denormal`), in the same rounds and within the same
@@ -198,7 +198,6 @@ def measure(
     baselines: Sequence[str],
     budget_s: float,
     extent: StepExtent | None,
-    native_environments: bool,
     report: Report,
     *,
     flushed: bool = False,
@@ -214,7 +213,7 @@ def measure(
     """
     settings = rounds.ComparisonSettings(
         returns=extent,
-        ours=our_side(cell.item(), mapping, native_environments),
+        ours=our_side(cell.item(), mapping),
         flushed=[name for name in baselines if name in PYTORCH] if flushed else [],
     )
     return rounds.compare(
@@ -222,14 +221,14 @@ def measure(
     )
 
 
-def our_side(item: workloads.Workload, mapping: Mapping, native_environments: bool) -> OurSide:
+def our_side(item: workloads.Workload, mapping: Mapping) -> OurSide:
     """Return how this project trains a workload: with the whole loop in C++ if it can.
 
     PPO's iterations are native calls on native environments; other algorithms need a prioritised replay for that.
     """
-    if native_environments and str(mapping) == NATIVE_MAPPING and item.replay.prioritized:
+    if str(mapping) == NATIVE_MAPPING and item.replay.prioritized:
         return OurSide(threads_native=True)
-    return OurSide(native_environments=native_environments)
+    return OurSide(native_environments=True)
 
 
 def judged(cell: TrainingCell, rows: Sequence[Result]) -> str:
@@ -342,22 +341,18 @@ def _shown(row: Result | None, scaled: Callable[[float], float]) -> str:
     return "" if row is None or row.value is None else f"{scaled(row.value):,.4g}"
 
 
-def table(
-    cells: Sequence[TrainingCell], mapping: str, native_environments: bool, rows: Sequence[Result]
-) -> str:
+def table(cells: Sequence[TrainingCell], mapping: str, rows: Sequence[Result]) -> str:
     """Return the results as Markdown: a table for each workload, its goal, and notes.
 
     The notes compare the returns, and say how each library's training differs from the workload as stated.
     """
-    peak_gflops = _native.learner.peak_gflops()
     text = [
         "# Training without a GPU",
         "",
-        f"One thread a side, in interleaved rounds; this project under {mapping}, with "
-        f"{'native environments' if native_environments else 'Gymnasium'}. Peak of one core: {peak_gflops:.4g} "
-        "GFLOP/s in float32. Medians; the ratio, of gradient steps or for PPO of environment steps, is of the faster "
-        "halves' means, from pairs of the same rounds. Start: "
-        "imports, compilation and the steps before learning, in no rate. Provenance: measured.",
+        f"One thread a side, in interleaved rounds; this project under {mapping}, with native environments. Peak of "
+        f"one core: {_native.learner.peak_gflops():.4g} GFLOP/s in float32. Medians; the ratio, of gradient steps or "
+        "for PPO of environment steps, is of the faster halves' means, from pairs of the same rounds. Start: imports, "
+        "compilation and the steps before learning, in no rate. Provenance: measured.",
         "",
     ]
     for cell in cells:
@@ -377,9 +372,6 @@ def bench(
     budget_s: Annotated[
         float, typer.Option("--budget-s", min=0, help="Seconds of one cell's rounds; 15 are the fewest.")
     ] = 90.0,
-    gymnasium: Annotated[
-        bool, typer.Option("--gymnasium", help="Step Gymnasium's environments in this project too.")
-    ] = False,
     no_returns: Annotated[
         bool, typer.Option("--no-returns", help="Leave out the trainings for the returns.")
     ] = False,
@@ -409,14 +401,13 @@ def bench(
 
     def measured(cell: TrainingCell, others: Sequence[str], run: Run, report: Report) -> Sequence[Result]:
         extent = None if no_returns else tiers.tier(run.record.tier).returns
-        native = not gymnasium
-        return measure(cell, side, others, budget_s, extent, native, report, flushed=flush_subnormals)
+        return measure(cell, side, others, budget_s, extent, report, flushed=flush_subnormals)
 
     timed = [(cell, others) for cell, others in beside if others]
     return Bench(
         NAME,
         Result,
         [Cell(f"{NAME}/{cell.name}", budget_s, partial(measured, cell, others)) for cell, others in timed],
-        partial(table, [cell for cell, _ in timed], mapping, not gymnasium),
+        partial(table, [cell for cell, _ in timed], mapping),
         selecting=("cells",),
     )

@@ -57,12 +57,11 @@ def test_cells_are_the_workloads_of_their_goals() -> None:
 def test_the_whole_loop_is_cpp_where_the_mapping_and_the_replay_allow_it() -> None:
     native, whole = OurSide(native_environments=True), OurSide(threads_native=True)
     mapping = Mapping.parse("native-native-cpu")
-    assert our_side(CELL["hopper-ddpg-256"].item(), mapping, True) == whole
-    assert our_side(CELL["pendulum-sac-64"].item(), mapping, True) == whole
-    assert our_side(CELL["cartpole-ppo-1-epoch"].item(), mapping, True) == native
-    assert our_side(workloads.load("pendulum-ddpg"), mapping, True) == native, "its replay is uniform"
-    assert our_side(CELL["hopper-ddpg-256"].item(), Mapping.parse("torch-native-cpu"), True) == native
-    assert our_side(CELL["hopper-ddpg-256"].item(), mapping, False) == OurSide()
+    assert our_side(CELL["hopper-ddpg-256"].item(), mapping) == whole
+    assert our_side(CELL["pendulum-sac-64"].item(), mapping) == whole
+    assert our_side(CELL["cartpole-ppo-1-epoch"].item(), mapping) == native
+    assert our_side(workloads.load("pendulum-ddpg"), mapping) == native, "its replay is uniform"
+    assert our_side(CELL["hopper-ddpg-256"].item(), Mapping.parse("torch-native-cpu")) == native
 
 
 def test_a_cell_states_every_baseline_it_can_have() -> None:
