@@ -64,7 +64,7 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
         yield from leaves(command.get_command(None, name), (*path, name))
 
 
-FRONT_ENDS = {("bench", "asv"), ("bench", "asv-check"), ("bench", "fpga-product"), ("bench", "fpga-tables")}
+FRONT_ENDS = {("bench", "asv"), ("bench", "fpga-product"), ("bench", "fpga-tables")}
 """Benchmarks that are the command of another tool, or print tables of what others measured."""
 
 
