@@ -4,14 +4,16 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import psutil
 import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
-from placerl.harness.loop.schedule import Schedule
+from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Mapping
+from tests.faults.training_soak import Reading, not_flat, readings
 from tests.harness.runtime.trainings import replay_training
 from tests.limits import LIMIT_S
 from tests.processes import ends
@@ -22,8 +24,9 @@ PROGRAM = """
 import signal
 
 from placerl.harness import workloads as workload
-from placerl.harness.loop.schedule import Schedule
+from placerl.harness.loop.schedule import Fusion, Schedule
 from placerl.harness.mapping import Mapping
+from tests.faults.training_soak import Reading, not_flat, readings
 from placerl.harness.runtime.measured_run import start
 from placerl.harness.runtime.resolve import resolve
 
@@ -119,3 +122,28 @@ def test_what_cannot_run_is_refused_before_anything_starts(options, field):
         replay_training(workloads.load("cartpole-dqn"), NATIVE, schedule=Schedule(**options))
     assert field in str(refused.value)
     assert set(psutil.Process().children()) <= children
+
+
+FLAT = [Reading(100.0 + k % 3, 10**9 + 1000 * (k % 5), 12, 4) for k in range(80)]
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("", lambda r, k: r),
+        ("memory", lambda r, k: replace(r, resident_bytes=r.resident_bytes + 500_000 * k)),
+        ("descriptors", lambda r, k: replace(r, descriptors=12 + k // 60)),
+        ("threads", lambda r, k: replace(r, threads=4 + k // 60)),
+        ("pace", lambda r, k: replace(r, gradient_steps_per_processor_s=100.0 - 0.3 * k)),
+    ],
+)
+def test_each_leak_is_named(name, change):
+    assert "".join(not_flat([change(reading, k) for k, reading in enumerate(FLAT)])) == name
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("fusion", [Fusion.ROUND, Fusion.STEP, Fusion.NONE])
+def test_a_long_training_leaks_nothing_and_keeps_its_pace(fusion):
+    assert not_flat(list(readings(fusion, 1200))) == {}

@@ -62,7 +62,6 @@ class Bench(Generic[R]):
             in which something failed or was not run are then measured again.
         summary: returns the lines to print instead of a long table, given the rows; None: the table is printed.
         draw: writes further files into a folder, given the rows.
-        wrong: returns what is wrong with what was measured, given the rows: if anything is, the exit status is 1.
         close: releases what the cells share.
     """
 
@@ -74,7 +73,6 @@ class Bench(Generic[R]):
     builds: Sequence[str] = ()
     summary: Callable[[Sequence[R]], Sequence[str]] | None = None
     draw: Callable[[Sequence[R], Path], None] = lambda rows, out: None
-    wrong: Callable[[Sequence[R]], Sequence[str]] = lambda rows: ()
     close: Callable[[], None] = _nothing
 
 
@@ -135,7 +133,7 @@ def carry_out(
 
     Raises:
         UserError: there is no such tier, or a store or folder cannot be written.
-        Exit: a cell failed, or `bench.wrong` found something.
+        Exit: a cell failed.
     """
     folder, chosen_tier = out or results / bench.name, tiers.tier(tier)
     _check_writable(folder)
@@ -158,9 +156,6 @@ def carry_out(
     if rows:
         bench.draw(rows, folder)
     exit_if_failed(failed)
-    if wrong := bench.wrong(rows):
-        typer.echo("\n".join(wrong), err=True)
-        raise typer.Exit(1)
 
 
 def _measured(bench: Bench[Any], run: Run, changed: dict[str, Any], again: bool) -> Sequence[Cell]:

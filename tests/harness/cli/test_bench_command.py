@@ -11,9 +11,7 @@ from tests.harness.cli.command_line import Placerl, refused
 
 
 def test_there_are_the_benchmarks_that_users_know() -> None:
-    assert {"learner", "quantization", "replay", "replay-threads", "asv", "soak"} <= set(
-        bench_command.names()
-    )
+    assert {"learner", "quantization", "replay", "replay-threads", "asv"} <= set(bench_command.names())
 
 
 def test_every_benchmark_is_listed_with_what_it_does(placerl: Placerl) -> None:
