@@ -106,6 +106,37 @@ def measurements(
     return rows
 
 
+LONGEST_STEP_S = 10e-3
+"""Longest gradient step under a CPU quota whose times are those of a thread that runs.
+
+A period is 100 ms: a longer call is often stopped while it is timed, so that its time holds a part of the quota.
+"""
+
+
+def under_load(row: PredictedRate, share: float, lacking: str) -> PredictedRate:
+    """Return a prediction as a CPU quota and other processes leave it.
+
+    Args:
+        share: share of a core's time that a quota leaves to a thread; the predicted rate is multiplied by it.
+        lacking: says which processes leave less than a core; if it is not empty, the prediction is too noisy.
+    """
+    if row.value is None:
+        return row
+    if share < 1:
+        if 1 / row.value > LONGEST_STEP_S:
+            step_ms = 1e3 / row.value
+            stopped = f"a gradient step of {step_ms:,.0f} ms is stopped while it is timed"
+            lacking = lacking or f"under a quota of {share:g} cores {stopped}"
+        ends = {
+            name: end * share for name in ("value", "low", "high") if (end := getattr(row, name)) is not None
+        }
+        terms_s = {term: seconds / share for term, seconds in (row.terms_s or {}).items()}
+        row = replace(row, **ends, terms_s=terms_s)
+    if lacking and row.status == "ok":
+        row = replace(row, status="too_noisy", reason=lacking)
+    return row
+
+
 def slow_link() -> SourcedNumber:
     """Return the latency that is assumed where a source states none: 1 ms, as PRL's authors list for another board."""
     stated = next(

@@ -39,11 +39,17 @@ class CpuQuota:
         """
         return usable if self.cores is None else max(1, min(usable, int(self.cores)))
 
+    @property
+    def share(self) -> float:
+        """Return the share of one core's time that a thread gets, at most 1."""
+        return 1.0 if self.cores is None else min(1.0, self.cores)
+
     def warning(self, usable: int) -> str:
         """Return a line that says what the quota means for predictions; empty if it takes away nothing."""
         if self.cores is None or self.cores >= usable:
             return ""
-        return f"machine: found a quota of {self.cores:g} cores ({self.file}); predictions assume whole cores"
+        meant = f"are multiplied by {self.share:g}" if self.share < 1 else "assume whole cores"
+        return f"machine: found a quota of {self.cores:g} cores ({self.file}); predictions {meant}"
 
 
 def cpu_quota(root: Path | None = None) -> CpuQuota:

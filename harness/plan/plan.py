@@ -21,6 +21,8 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.loop.schedule import STRICT, Environments
 from placerl.harness.mapping import DEFAULT_STRATEGY, Mapping, predict
 from placerl.harness.measure.conditions import shared_conditions, usable_cores
+from placerl.harness.measure.cpu_quota import cpu_quota
+from placerl.harness.measure.noise import last_noise
 from placerl.harness.papers import Claim
 from placerl.harness.plan.last_result import in_words
 from placerl.harness.plan.tiers import TIERS, Tier
@@ -135,7 +137,8 @@ def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] =
         suite = measured.PRECISION_SUITE if precisions else Suite.PROFILE
         table = run.rows(PieceTime, suite=suite, workload=item.name, batch_size=batch_size)
         table = [row for row in table if row.precisions == tuple(precisions)]
-        rows = predict.measurements(item, batch_size, table, platforms.of_this_machine())
+        every = predict.measurements(item, batch_size, table, platforms.of_this_machine())
+        rows = [predict.under_load(row, cpu_quota().share, _lacking()) for row in every]
         if precisions:
             rows = [replace(row, suite=PRECISION_PREDICTIONS, precisions=tuple(precisions)) for row in rows]
         return _under_these_conditions(rows)
@@ -151,10 +154,21 @@ def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] =
     return _again_if_out_of_date(cell)
 
 
+LEAST_FREE_CORES = 0.9
+"""Cores that other processes must leave for a prediction, whose times are those of a thread that has a core."""
+
+
 def _under_these_conditions(rows: Sequence[Row]) -> Sequence[Row]:
-    """Return predictions that state the CPU quota and the noise: what they promise assumes that there is neither."""
+    """Return predictions that state the CPU quota and the noise under which they were made."""
     shared = HowTimed(conditions=shared_conditions())
     return [replace(row, timed=shared) for row in rows]
+
+
+def _lacking() -> str:
+    """Return a line that says that other processes leave less than a core, which no prediction knows; else nothing."""
+    noise = last_noise()
+    free = len(usable_cores()) - (noise.busy_cores or 0.0) if noise else LEAST_FREE_CORES
+    return noise.warning() if noise and free < LEAST_FREE_CORES else ""
 
 
 def _again_if_out_of_date(cell: Cell) -> Cell:

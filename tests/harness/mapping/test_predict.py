@@ -204,3 +204,21 @@ def test_what_goes_over_a_link_is_what_the_storage_holds(name: str, stored_bytes
     item = workloads.load(name)
     storage = TimedStorage(3, columns_of(item))
     assert problem_of(item, 32).item_bytes == stored_bytes == storage.nbytes // 3
+
+
+def test_under_a_quota_below_a_core_rates_are_that_share_and_long_steps_too_noisy() -> None:
+    rows = predict.measurements(workloads.load("hopper-ddpg"), 256, PROFILE, PLATFORM)
+    for whole in rows:
+        half = predict.under_load(whole, 0.5, "")
+        if whole.value is None:
+            assert half == whole
+            continue
+        assert (half.value, half.high) == (whole.value / 2, whole.high / 2)
+        assert half.terms_s == {term: 2 * seconds for term, seconds in whole.terms_s.items()}
+        assert half.status == whole.status
+        slow = predict.under_load(replace(whole, value=50.0), 0.5, "")
+        assert (slow.value, slow.status) == (25.0, "too_noisy")
+        assert (
+            slow.reason == "under a quota of 0.5 cores a gradient step of 20 ms is stopped while it is timed"
+        )
+        assert predict.under_load(whole, 1.0, "") == whole

@@ -117,9 +117,6 @@ def test_threads_get_whole_cores_and_what_is_taken_away_is_said(
 ) -> None:
     quota = CpuQuota(cores, "cpu.max" if cores else "")
     assert quota.whole_cores(usable) == whole
-    expected = (
-        f"machine: found a quota of {cores:g} cores (cpu.max); predictions assume whole cores"
-        if warns
-        else ""
-    )
+    meant = "are multiplied by 0.5" if cores == 0.5 else "assume whole cores"
+    expected = f"machine: found a quota of {cores:g} cores (cpu.max); predictions {meant}" if warns else ""
     assert quota.warning(usable) == expected

@@ -53,6 +53,7 @@ def test_a_prediction_without_a_choice_is_made_again_and_returned_alone(
     def predictions(item: Workload, size: int, table: list[Row], *_: object) -> list[Row]:
         return [CHOICE if table else NO_CHOICE]
 
+    monkeypatch.setattr(plan, "last_noise", lambda: None)
     monkeypatch.setattr(plan.predict, "measurements", predictions)
     monkeypatch.setattr(plan.measured, "profile", lambda *_: [TIME])
     profile, prediction = plan.profile_cell(CARTPOLE, 32, QUICK), plan.prediction_cell(CARTPOLE, 32)
@@ -112,9 +113,15 @@ def test_a_prediction_states_the_quota_and_the_noise_under_which_it_was_made(
     monkeypatch.setattr(control_groups, "ROOT", tmp_path)
     noise = Noise(1.5, 1.5, 1.0, 1.0, 0.8, 0.0, 1.0, None)
     monkeypatch.setattr("placerl.harness.measure.conditions.last_noise", lambda: noise)
+    monkeypatch.setattr(plan, "last_noise", lambda: noise)
+    monkeypatch.setattr(plan, "usable_cores", lambda: [0, 1])
     monkeypatch.setattr(plan.predict, "measurements", lambda *_: [CHOICE])
     (row,) = plan.prediction_cell(CARTPOLE, 32).measure(run, silent)
     assert details_of(row)["conditions"] == {"quota_cores": 1.5, "noise": noise.to_json()}
+    assert (row.value, row.status) == (CHOICE.value, "ok"), "a core is left"
+    monkeypatch.setattr(plan, "usable_cores", lambda: [0])
+    (row,) = plan.prediction_cell(CARTPOLE, 32).measure(run, silent)
+    assert (row.value, row.status, row.reason) == (CHOICE.value, "too_noisy", noise.warning())
 
 
 def test_simulations_that_lacked_their_tools_are_made_and_shown_alone_once_these_are_there(
