@@ -6,18 +6,37 @@ Times of primitives are modelled from published numbers, and mappings are chosen
 import csv
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.shipped import shipped
 from placerl.harness.core.suites import Suite
-from placerl.harness.mapping import Mapping, PerformanceTable, Problem, Target, pearl24_authors
+from placerl.harness.mapping import (
+    STRATEGIES,
+    Entry,
+    Mapping,
+    PerformanceTable,
+    Problem,
+    Target,
+    absent_loop,
+    pearl24_authors,
+)
+from placerl.harness.mapping.answer import ANSWERING, MACHINE
 from placerl.harness.mapping.candidates import candidates
-from placerl.harness.mapping.predict import with_slow_links
+from placerl.harness.mapping.predict import table_from, with_slow_links
 from placerl.harness.mapping.problem import problem_of
-from placerl.harness.mapping.roofline import CountedWork, Modelled, PipelineCycles, modelled_times
+from placerl.harness.mapping.roofline import (
+    CountedWork,
+    Modelled,
+    OnFpga,
+    PipelineCycles,
+    Refused,
+    modelled_times,
+)
 from placerl.harness.mapping.strategies.map_tpds23 import MapTpds23
 from placerl.harness.platforms import (
     PlatformDevice,
@@ -32,10 +51,11 @@ from placerl.harness.workloads import Workload, from_tables, override
 from placerl.harness.workloads import load as load_workload
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives.fpga.devices import catalogue
-from placerl.primitives.fpga.explore.map_replay import replay_design
+from placerl.primitives.fpga.devices.catalogue import FpgaDevice
+from placerl.primitives.fpga.explore.map_replay import ReplayDesign, replay_design
 from placerl.primitives.graph.graph import Graph
 from placerl.primitives.learner.fpga import pipeline
-from placerl.primitives.learner.fpga.pipeline_resources import dsps_alone
+from placerl.primitives.learner.fpga.pipeline_resources import PipelineResources, available, dsps_alone
 from placerl.primitives.learner.graph_learner import step_graph
 
 TABLE_5 = shipped("results", "papers", "map_table_5.csv")
@@ -69,88 +89,131 @@ def _work_of(tables: str, batch_size: int) -> CountedWork:
     )
 
 
-def modelled(workload: Workload, batch_size: int, platform: PlatformFile) -> list[Modelled]:
+def modelled(
+    workload: Workload, batch_size: int, platform: PlatformFile, inserted: int = 1
+) -> list[Modelled | Refused]:
     """Return the time of each primitive of a workload on a platform, modelled from the platform's numbers.
 
     Args:
         platform: the devices, with their published numbers. An overhead that it does not state is one measured
             elsewhere (`platforms.overheads`).
+        inserted: transitions that a call inserts.
+
+    Returns:
+        The times, and what an FPGA cannot hold.
 
     Raises:
-        UserError: the platform lacks a number that is needed, or its FPGA cannot hold the networks; the message names
-            the field.
+        UserError: the platform lacks a number that is needed; the message names the field.
     """
     work, problem = work_of(workload, batch_size), problem_of(workload, batch_size)
+    completed = overheads.completed(platform)[0]
+    devices = tuple(_with_own_replay(device, workload, batch_size) for device in completed.device)
+    completed = completed.model_copy(update={"device": devices})
+    explored = partial(_explored, workload, batch_size)
+    return list(modelled_times(completed, work, problem, explored, inserted))
 
-    def pipeline_on(device: PlatformDevice) -> PipelineCycles | None:
-        own, board = device.own_fpga, device.learner_pipeline
-        algorithm = algorithm_of(workload)
-        if (own is None and board is None) or pipeline.refusal(algorithm):
-            return None
-        fpga = own or catalogue.device(board or "")
+
+def _explored(workload: Workload, batch_size: int, device: PlatformDevice) -> OnFpga:
+    """Return what the explorations of learner and replay find for a device."""
+    own, board = device.own_fpga, device.learner_pipeline
+    fpga = own or (catalogue.device(board) if board else None)
+    if fpga is None:
+        return OnFpga()
+    algorithm, replay_lacks = algorithm_of(workload), ""
+    if own is not None:
+        design = _own_replay(own, workload, batch_size)
+        lacking = PipelineResources(0, design.luts, design.flip_flops, 0).lacking(available(own))
+        replay_lacks = f"a larger device: a sub-tree would need {lacking}" if lacking else ""
+    if refused := pipeline.refusal(algorithm):
+        # A roofline needs a peak, which the cells of an own FPGA do not give.
+        no_peak = own is not None and device.peak_tops is None
+        return OnFpga(None, f"{refused}, or peak_tops" if no_peak else "", replay_lacks)
+    try:
         # What a unit of a paper's own hardware takes besides DSPs is not stated.
-        limit = None if own else dsps_alone(fpga)
-        try:
-            design = pipeline.best_design(algorithm, batch_size, fpga, limit)
-        except ValueError as error:
-            field, found = ("dsps", own.name) if own else ("learner_pipeline", board)
-            raise UserError(
-                platform.name, field, f"{found} ({error})", "a device that holds the networks"
-            ) from error
-        return PipelineCycles(design.formula_cycles, design.pipelines, design.samples)
-
-    completed = _with_own_replay(overheads.completed(platform)[0], workload, batch_size)
-    return list(modelled_times(completed, work, problem, pipeline_on))
+        best = pipeline.best_design(algorithm, batch_size, fpga, None if own else dsps_alone(fpga))
+    except ValueError as error:
+        return OnFpga(None, f"a larger device: {error}", replay_lacks)
+    return OnFpga(PipelineCycles(best.formula_cycles, best.pipelines, best.samples), "", replay_lacks)
 
 
-def _with_own_replay(platform: PlatformFile, workload: Workload, batch_size: int) -> PlatformFile:
-    """Return a platform whose own FPGAs state the memory and the sub-trees that their block RAMs give."""
+def _own_replay(own: FpgaDevice, workload: Workload, batch_size: int) -> ReplayDesign:
+    return replay_design(batch_size, workload.replay.capacity, workload.replay.fanout, own)
 
-    def completed(device: PlatformDevice) -> PlatformDevice:
-        if (own := device.own_fpga) is None:
-            return device
-        replay = workload.replay
-        banks = replay_design(batch_size, replay.capacity, replay.fanout, own).banks
-        megabytes = own.block_rams * own.block_ram_bits / 8e6
-        of, source = Provenance.MODELLED, "from its block RAMs"
-        filled = {
-            "tree_pipelines": SourcedCount(value=float(banks), provenance=of, source=source),
-            "last_level_cache_mb": SourcedNumber(value=megabytes, provenance=of, source=source),
-        }
-        unstated = {name: number for name, number in filled.items() if getattr(device, name) is None}
-        return device.model_copy(update=unstated)
 
-    return platform.model_copy(update={"device": tuple(map(completed, platform.device))})
+def _with_own_replay(device: PlatformDevice, workload: Workload, batch_size: int) -> PlatformDevice:
+    """Return a device that, if it is an own FPGA, states the memory and the sub-trees that its block RAMs give."""
+    if (own := device.own_fpga) is None:
+        return device
+    megabytes = own.block_rams * own.block_ram_bits / 8e6
+    of, source = Provenance.MODELLED, "from its block RAMs"
+    banks = float(_own_replay(own, workload, batch_size).banks)
+    filled = {
+        "tree_pipelines": SourcedCount(value=banks, provenance=of, source=source),
+        "last_level_cache_mb": SourcedNumber(value=megabytes, provenance=of, source=source),
+    }
+    unstated = {name: number for name, number in filled.items() if getattr(device, name) is None}
+    return device.model_copy(update=unstated)
 
 
 def times(workload: Workload, batch_size: int, platform: PlatformFile) -> list[PieceTime]:
     """Return the primitives' times on a platform that is not here, as rows of provenance `modelled` or `published`.
 
+    What a device cannot hold is a row that is not run, with the reason.
+
     Raises:
         UserError: the platform lacks a number that is needed, or its published times are of another workload.
     """
+    of = partial(_row, workload, batch_size, platform)
     if platform.name == pearl24_authors.PLATFORM:
         pearl24_authors.check(workload, batch_size)
-        entries = [(entry, "PRL's authors, SysConfig/PT.csv") for entry in pearl24_authors.entries()]
+        return [of(Modelled(entry, "PRL's authors, SysConfig/PT.csv")) for entry in pearl24_authors.entries()]
+    return list(map(of, modelled(workload, batch_size, platform)))
+
+
+def loop_times(workload: Workload, batch_size: int, platform: PlatformFile) -> list[PieceTime]:
+    """Return the times of the training loop's calls on a platform that is not here (`absent_loop`), as rows.
+
+    Empty if no committed run timed the workload's host, for an on-policy workload, and for published times.
+
+    Raises:
+        UserError: the platform lacks a number that is needed.
+    """
+    problem = problem_of(workload, batch_size)
+    if problem.on_policy or platform.name == pearl24_authors.PLATFORM:
+        return []
+    host = absent_loop.host_calls(workload.name, batch_size)
+    if host is None:
+        return []
+    rows = problem.round_vector_steps * problem.actors
+    primitives, inserting = (
+        [one for one in modelled(workload, batch_size, platform, inserted) if isinstance(one, Modelled)]
+        for inserted in (1, rows)
+    )
+    calls = absent_loop.pieces(platform, primitives, inserting, problem, host)
+    return [_row(workload, batch_size, platform, one) for one in calls]
+
+
+def _row(workload: Workload, batch_size: int, platform: PlatformFile, piece: Modelled | Refused) -> PieceTime:
+    found: Entry | Refused
+    came: dict[str, Any]
+    if isinstance(piece, Modelled):
+        found = piece.entry
+        came = {"provenance": found.provenance, "value": found.time_s, "formula": piece.formula}
     else:
-        entries = [(piece.entry, piece.formula) for piece in modelled(workload, batch_size, platform)]
-    return [
-        PieceTime(
-            suite=Suite.ABSENT_PLATFORM,
-            workload=workload.name,
-            primitive=entry.primitive,
-            backend=entry.target.backend,
-            device=entry.target.device,
-            batch_size=batch_size,
-            quantity="time_per_call",
-            provenance=entry.provenance,
-            value=entry.time_s,
-            target=str(entry.target),
-            platform=platform.name,
-            formula=formula,
-        )
-        for entry, formula in entries
-    ]
+        found = piece
+        came = {"provenance": Provenance.MODELLED, "status": "not_run", "reason": f"needs {piece.reason}"}
+    return PieceTime(
+        suite=Suite.ABSENT_PLATFORM,
+        workload=workload.name,
+        primitive=found.primitive,
+        backend=found.target.backend,
+        device=found.target.device,
+        batch_size=batch_size,
+        quantity="time_per_call",
+        target=str(found.target),
+        platform=platform.name,
+        **came,
+    )
 
 
 def batch_sizes(workload: Workload, platform: str) -> tuple[int, ...]:
@@ -166,13 +229,49 @@ def predictions(
     """Return the primitives' times on a platform that is not here, and every strategy's predictions from them.
 
     Returns:
-        The rows of the primitives' times (`times`), and the rows of predictions. If the platform states no latency,
+        The rows of the times (`times`, `loop_times`), and the rows of predictions. If the platform states no latency,
         each prediction also has the one that slow links would give (`predict.with_slow_links`).
     """
-    profile = times(workload, batch_size, platform)
+    profile, problem = _inputs(workload, batch_size, platform)
+    rows = with_slow_links(workload, batch_size, profile, platform, problem=problem)
+    host = absent_loop.host_calls(workload.name, batch_size)
+    said = None
+    if host is not None:
+        said = f"Acting and the loop's own time: {host.source}, x {absent_loop.slowdown(platform):.3g}"
+    return profile, [_about_the_host(row, said) if row.strategy == ANSWERING else row for row in rows]
+
+
+def _about_the_host(row: PredictedRate, said: str | None) -> PredictedRate:
+    """Return a prediction of the loop that says where the host's calls come from, or that no run timed them."""
+    if said is None and row.value is None:
+        return replace(
+            row, reason=f"needs acting and the loop's own time, which no committed run has for {row.workload}"
+        )
+    return row if said is None else replace(row, notes={**row.notes, MACHINE: said})
+
+
+def _inputs(
+    workload: Workload, batch_size: int, platform: PlatformFile
+) -> tuple[list[PieceTime], Problem | None]:
+    """Return the rows of times on a platform, and what strategies see of the workload if it is not the workload's."""
+    profile = [*times(workload, batch_size, platform), *loop_times(workload, batch_size, platform)]
     # A call of the authors' composer inserts the transitions of its 256 actors.
-    problem = pearl24_authors.problem() if platform.name == pearl24_authors.PLATFORM else None
-    return profile, with_slow_links(workload, batch_size, profile, platform, problem=problem)
+    return profile, pearl24_authors.problem() if platform.name == pearl24_authors.PLATFORM else None
+
+
+def choice(workload: Workload, batch_size: int, platform: PlatformFile) -> str:
+    """Return the mapping that is the answer to a user (`answer.chosen_of`); empty if no strategy chooses one.
+
+    Raises:
+        UserError: as `predictions`.
+    """
+    profile, problem = _inputs(workload, batch_size, platform)
+    table = table_from(profile, batch_size)
+    for strategy in sorted(STRATEGIES.values(), key=lambda one: one.name != ANSWERING):
+        with suppress(ValueError, UserError):  # it lacks something, and chooses none
+            of = problem or problem_of(workload, batch_size)
+            return str(strategy.choose(table, of, platform).mapping)
+    return ""
 
 
 @dataclass(frozen=True)
@@ -318,7 +417,8 @@ def as_in_map(name: str) -> Workload:
 
 def _on_maps_platform(name: str, size: int, platform: PlatformFile) -> tuple[PerformanceTable, Problem]:
     item = as_in_map(name)
-    table = PerformanceTable(piece.entry for piece in modelled(item, size, platform))
+    pieces = modelled(item, size, platform)
+    table = PerformanceTable(piece.entry for piece in pieces if isinstance(piece, Modelled))
     return table, problem_of(item, size)
 
 

@@ -16,7 +16,7 @@ as on a processor.
 
 `storage.gather` and `storage.insert` take the traffic of their rows. A row is read and written; on an FPGA it crosses
 the memory's port once, because a gather streams rows to the learner, and an insertion stores what a link brings. An
-insertion is of one transition, in the storage and in the tree, as in a profile.
+insertion is of one transition, in the storage and in the tree, as in a profile, unless more are asked for.
 
 If a platform gives a peak of another type than float32, that peak is used and marked: the U200's peak is for int32.
 Missing numbers are not guessed. Without a peak or a bandwidth no time is modelled; without a launch time, or a
@@ -91,6 +91,20 @@ class Modelled:
 
 
 @dataclass(frozen=True)
+class Refused:
+    """A primitive that a device cannot compute.
+
+    Attributes:
+        primitive, target: as in `Entry`.
+        reason: what the device lacks.
+    """
+
+    primitive: str
+    target: Target
+    reason: str
+
+
+@dataclass(frozen=True)
 class PipelineCycles:
     """Cycles of a gradient step on MAP's learner pipelines.
 
@@ -105,21 +119,40 @@ class PipelineCycles:
     samples: int
 
 
-def _no_pipeline(_: PlatformDevice) -> PipelineCycles | None:
-    return None
+@dataclass(frozen=True)
+class OnFpga:
+    """What an exploration found for an FPGA.
+
+    Attributes:
+        pipeline: the gradient step on MAP's learner pipelines; None if the roofline gives its time.
+        learner_lacks, replay_lacks: what the FPGA lacks for a learner and for a replay; empty if it holds it.
+    """
+
+    pipeline: PipelineCycles | None = None
+    learner_lacks: str = ""
+    replay_lacks: str = ""
+
+
+def _unexplored(device: PlatformDevice) -> OnFpga:
+    unknown = device.own_fpga is not None and device.peak_tops is None
+    return OnFpga(learner_lacks="peak_tops" if unknown else "")
 
 
 def modelled_times(
     platform: PlatformFile,
     work: CountedWork,
     problem: Problem,
-    pipeline_on: Callable[[PlatformDevice], PipelineCycles | None] = _no_pipeline,
-) -> Iterator[Modelled]:
+    explored: Callable[[PlatformDevice], OnFpga] = _unexplored,
+    inserted: int = 1,
+) -> Iterator[Modelled | Refused]:
     """Yield the modelled time of every primitive of a workload on every device of a platform.
 
     Args:
-        pipeline_on: returns the cycles of the workload's gradient step on MAP's learner pipelines on a device; None if
-            it has none, or if they do not run the workload.
+        explored: returns what an exploration of learner and replay found for a device.
+        inserted: transitions that a call inserts.
+
+    Yields:
+        Times, and what a device cannot compute.
 
     Raises:
         UserError: a device lacks a number that the roofline needs, or two devices have the same kind.
@@ -133,15 +166,24 @@ def modelled_times(
         learner, rmm, storage = _TARGETS[device.kind]
         on = _Roofline(platform.name, device, problem.batch_size)
         batch, row_bytes = problem.batch_size, problem.item_words * WORD_BYTES
-        pipeline = pipeline_on(device)
-        yield on.learner(learner, work) if pipeline is None else on.pipeline(learner, pipeline)
+        found = explored(device)
+        if found.learner_lacks:
+            yield Refused("learner.step", learner, found.learner_lacks)
+        else:
+            yield on.pipeline(learner, found.pipeline) if found.pipeline else on.learner(learner, work)
         if problem.on_policy:  # an on-policy algorithm has no replay
             continue
-        yield on.tree("sum_tree.sample", rmm, work, batch, work.fanout)
-        yield on.tree("sum_tree.update", rmm, work, batch, 1)
-        yield on.tree("sum_tree.insert", rmm, work, 1, 1)
+        for primitive, items, cycles in (
+            ("sum_tree.sample", batch, work.fanout),
+            ("sum_tree.update", batch, 1),
+            ("sum_tree.insert", inserted, 1),
+        ):
+            if found.replay_lacks:
+                yield Refused(primitive, rmm, found.replay_lacks)
+            else:
+                yield on.tree(primitive, rmm, work, items, cycles)
         yield on.copy("storage.gather", storage, batch, row_bytes)
-        yield on.copy("storage.insert", storage, 1, row_bytes)
+        yield on.copy("storage.insert", storage, inserted, row_bytes)
 
 
 class _Roofline:

@@ -18,7 +18,7 @@ from placerl.harness.plan import choosing, predicting
         ({"batch_size": 0}, "map: training.batch_size: found 0; allowed: "),
         (
             {"platform": "abacus"},
-            "map: platform: found abacus; allowed: this-machine, map-tpds23, pal21, ppoaccel, or",
+            "map: platform: found abacus; allowed: this-machine, apple-m3, h200-server, jetson-agx-orin, map-",
         ),
         ({"device": "fpga:u20"}, "map: device: found 'fpga:u20'; allowed: "),
         ({"precisions": ["fixd32"]}, "map: precisions: found fixd32; allowed: "),

@@ -8,6 +8,7 @@ from placerl.harness import platforms, workloads
 from placerl.harness.core.shipped import shipped
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.absent_platforms import modelled, work_of
+from placerl.harness.mapping.roofline import Modelled
 from placerl.harness.platforms import overheads
 from placerl.harness.store import reference
 from placerl.harness.store.rows import PieceTime
@@ -57,7 +58,9 @@ def test_a_small_network_is_bound_by_its_launches_on_every_gpu(tmp_path: Path) -
     steps = [
         one
         for one in modelled(item, 256, platforms.load(path))
-        if one.entry.primitive == "learner.step" and one.entry.target.device != "cpu"
+        if isinstance(one, Modelled)
+        and one.entry.primitive == "learner.step"
+        and one.entry.target.device != "cpu"
     ]
     (step,) = steps
     operations = work_of(item, 256).operations

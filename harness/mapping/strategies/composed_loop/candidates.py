@@ -2,7 +2,7 @@
 
 from placerl.harness.mapping.strategies.composed_loop.lookup import is_simulated
 from placerl.harness.mapping.table import PerformanceTable
-from placerl.harness.mapping.target import CPU, NATIVE, STORING_DEVICES, Mapping, Target
+from placerl.harness.mapping.target import CPU, NATIVE, STORING_DEVICES, Mapping, Target, storage_on
 
 
 def composed_candidates(table: PerformanceTable) -> list[Mapping]:
@@ -35,4 +35,6 @@ def concurrent_candidates(table: PerformanceTable) -> list[Mapping]:
 def _boards(table: PerformanceTable, learner: Target, rmm: Target) -> list[Target]:
     """Return the simulated devices of replay management and learner, which can hold the storage."""
     parts = (("round.sample", rmm), ("round.learn", learner))
-    return [target for primitive, target in parts if is_simulated(table, primitive, target)]
+    return [
+        storage_on(target.device) for primitive, target in parts if is_simulated(table, primitive, target)
+    ]

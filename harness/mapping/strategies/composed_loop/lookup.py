@@ -31,7 +31,10 @@ def rounds_of(mapping: Mapping) -> str:
 
 
 def is_simulated(table: PerformanceTable, primitive: str, target: Target) -> bool:
-    """Whether a primitive's time was simulated or modelled; False if there is none."""
-    if (primitive, target) not in table:
+    """Whether a device that is not here computes a primitive: its time was simulated or modelled.
+
+    False if there is no time, and on the host, also on that of another platform.
+    """
+    if (primitive, target) not in table or target.device == CPU.device:
         return False
     return table.entry(primitive, target).provenance is not Provenance.MEASURED

@@ -35,6 +35,11 @@ def with_simulated(
         return transfer_s(platform, source.device, target.device, sent_bytes)
 
     batch, batch_bytes = problem.batch_size, problem.batch_size * problem.item_bytes
+    gathering = ("storage.gather", storage)  # timed on the devices of a platform that is not here
+
+    def gathered_there_s() -> float:
+        return table.time_s(*gathering) if gathering in table else link_s(storage, storage, batch_bytes)
+
     transfers_s = {"learner": link_s(storage, learner, batch_bytes)}
     if learner != CPU:
         transfers_s["publish"] = link_s(learner, CPU, problem.acting_words * WORD_BYTES)
@@ -51,7 +56,7 @@ def with_simulated(
         elif storage != CPU:  # the board gathers, and not the host
             transfers_s["write"] = stored_s
             transfers_s["gather"] = link_s(CPU, storage, batch * INDEX_BYTES)
-            transfers_s["gather"] += link_s(storage, storage, batch_bytes)
+            transfers_s["gather"] += gathered_there_s()
             gather = "strict_round.gather" if ("strict_round.gather", CPU) in table else "round.gather"
             sampled_s, gathered_s = (table.time_s(*cell) for cell in (calls[JOINT][0], (gather, CPU)))
             transfers_s[JOINT] = -min(sampled_s, gathered_s)
@@ -67,7 +72,7 @@ def with_simulated(
             calls["gather"] = (("round.gather", CPU), calls["sample"][1])
             calls["write"] = ((f"{inserts}.write", CPU), 1)
         else:
-            transfers_s["gather"] += link_s(storage, storage, batch_bytes)
+            transfers_s["gather"] += gathered_there_s()
     if learner != CPU and rmm != CPU:
         _among_simulated(calls, slowed, table)
     return replace(composed, calls=calls, transfers_s=transfers_s, disturbed=slowed)
