@@ -69,8 +69,8 @@ def map_command(  # noqa: PLR0913 (a command: its options)
         typer.Option(
             "--set",
             metavar="NAME=NUMBER",
-            help="A number of another platform, such as link.cpu-gpu.gb_s=32 or device.gpu.launch_us=4, next to the "
-            "platform as it is; may be repeated.",
+            help="A number of the platform, such as link.cpu-gpu.gb_s=32 or device.gpu.launch_us=4, next to the "
+            "platform as it is; may be repeated. Of this machine: of links and memories, and device.cpu.cores.",
         ),
     ] = None,
     against: Annotated[
@@ -86,8 +86,8 @@ def map_command(  # noqa: PLR0913 (a command: its options)
     as_json: JsonOption = False,
 ) -> None:
     """Choose the devices that run learner, replay management and storage, and predict the training's throughput."""
-    from placerl.harness.mapping import absent_platforms
-    from placerl.harness.mapping.answer import answer
+    from placerl.harness.mapping import absent_platforms, checked
+    from placerl.harness.mapping.answer import answer, chosen_of
     from placerl.harness.plan.predicting import predictions
     from placerl.harness.plan.sensitivity import LARGEST, turning_points
 
@@ -114,7 +114,14 @@ def map_command(  # noqa: PLR0913 (a command: its options)
     for label, other in ((platform_name, platform_name if changes else None), (against, against)):
         if label and other:
             beside[label] = predictions(
-                name, batch_size, platform=other, tier=tier_name, results=results, other_sizes=False
+                name,
+                batch_size,
+                platform=other,
+                device=device if other == platform_name else None,
+                precisions=precision or () if other == platform_name else (),
+                tier=tier_name,
+                results=results,
+                other_sizes=False,
             )
     item, rows, size = predicted.workload, predicted.rows, predicted.workload.training.batch_size
     if as_json:
@@ -124,6 +131,9 @@ def map_command(  # noqa: PLR0913 (a command: its options)
     for line in answer(rows, predicted.elsewhere):
         out.print(line, markup=False)
     if predicted.modelled is not None:
+        chosen = chosen_of(rows)
+        if said := checked.said_of(chosen.strategy if chosen else ""):
+            out.print(said, markup=False)
         points = turning_points(item, size, predicted.modelled)
         for point in points[:SHOWN]:
             out.print(str(point), markup=False)
@@ -202,13 +212,9 @@ def _show_inputs(rows: list[PieceTime]) -> None:
     for column in ("primitive", "target", "us", "from", "provenance"):
         table.add_column(column)
     for row in rows:
-        table.add_row(
-            row.primitive,
-            row.target or "",
-            f"{(row.value or 0) * 1e6:,.3f}",
-            row.formula or "",
-            str(row.provenance),
-        )
+        time = "not run" if row.value is None else f"{row.value * 1e6:,.3f}"
+        how = row.reason or row.formula or ""
+        table.add_row(row.primitive, row.target or "", time, how, str(row.provenance))
     out.print(table)
 
 
