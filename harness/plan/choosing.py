@@ -22,6 +22,7 @@ def choose_mapping(
     precisions: Sequence[str] = (),
     tier: str = _TIER,
     results: str | Path = RESULTS,
+    changes: Sequence[str] = (),
 ) -> MappingAnswer:
     """Choose the devices that run learner, replay management and storage, and predict the rate of the training.
 
@@ -42,6 +43,8 @@ def choose_mapping(
             another machine that a committed run was measured on, such as "h200", with the simulated FPGA. None: none.
         precisions: number formats in which learners are timed as well as in float32, such as "fixed32".
         tier: how much is measured: "quick", "standard" or "full".
+        changes: numbers of the platform to change, such as "link.cpu-gpu.gb_s=32"; of this machine, whose primitives
+            are timed, those of its links and memories, and its cores.
 
     Returns:
         The mapping as text, its predicted rate in gradient steps per second with the interval, and the runner-up.
@@ -59,6 +62,7 @@ def choose_mapping(
             "precisions": (tuple(precisions), ()),
             "tier": (tier, _TIER),
             "results": (results, RESULTS),
+            "changes": (tuple(changes), ()),
         }
         for name, (value, default) in given.items():
             if value != default:
@@ -73,6 +77,7 @@ def choose_mapping(
             precisions=precisions,
             tier=tier,
             results=Path(results),
+            changes=changes,
         )
     except UserError as error:
         raise error.in_python("map") from None

@@ -17,7 +17,7 @@ from placerl.harness.core.progress import bar
 from placerl.harness.core.revision import RESULTS, revision, store_path
 from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
-from placerl.harness.mapping import absent_platforms, roofline
+from placerl.harness.mapping import absent_platforms, predict, roofline
 from placerl.harness.measure.conditions import quota_warning
 from placerl.harness.pieces.memory import check_learner
 from placerl.harness.plan import plan, tiers
@@ -32,7 +32,7 @@ from placerl.harness.store.store import Run, Store
 from placerl.primitives.quantization.precision import FLOAT_32, NAMES, OTHER_PRECISIONS
 
 _PRECISIONS, _DEVICE = OptionName("precisions", "--precision"), OptionName("device")
-_PLATFORM, _SET = OptionName("platform"), OptionName("changes", "--set")
+_PLATFORM = OptionName("platform")
 
 
 def begin(results: Path, tier: Tier, fresh: bool = False) -> Run:
@@ -149,6 +149,23 @@ def predicted(
     return [row for row in held(run, *cells) if isinstance(row, PredictedRate)]
 
 
+def _with_changes(
+    run: Run,
+    item: workloads.Workload,
+    tier: Tier,
+    precisions: Sequence[str],
+    device: str | None,
+    changes: Sequence[str],
+) -> list[PredictedRate]:
+    """Return what `predicted` would be for this machine with other numbers."""
+    host = platforms.of_this_machine()
+    host = what_if.changed(host if device is None else simulated_profile.with_device(host, device), changes)
+    timed = [row for row in profiled(run, item, tier, precisions) if isinstance(row, PieceTime)]
+    counted = simulated(run, item, device) if device is not None else ()
+    timed += [row for row in counted if isinstance(row, PieceTime) and row.device == device]
+    return predict.with_slow_links(item, item.training.batch_size, timed, host)
+
+
 @dataclass(frozen=True)
 class Predictions:
     """The predicted throughputs of one workload and batch size.
@@ -188,7 +205,8 @@ def predictions(  # noqa: PLR0913 (the options of a command)
             another machine was measured with (`harness.profile.lent`), such as "h200", to which the simulated
             FPGA is added too. None: none is.
         other_sizes: whether another platform's times are modelled at other batch sizes, too.
-        changes: numbers of another platform to change, such as "link.cpu-gpu.gb_s=32" (`platforms.what_if`).
+        changes: numbers of the platform to change, such as "link.cpu-gpu.gb_s=32" (`platforms.what_if`); nothing that
+            follows from them is stored.
 
     Raises:
         UserError: there is no such workload, platform, device, precision or tier, two of them exclude each other, or
@@ -211,15 +229,15 @@ def predictions(  # noqa: PLR0913 (the options of a command)
         if platform != platforms.THIS_MACHINE:
             raise UserError(COMMAND_LINE, _DEVICE, device, ("none with another ", _PLATFORM))
     if platform == platforms.THIS_MACHINE:
-        if changes:
-            measured = ("none for this machine, which is measured; another ", _PLATFORM)
-            raise UserError(COMMAND_LINE, _SET, changes[0], measured)
         with closing(begin(results, time_to_spend)) as run:
             if gpu is not None:
                 own = [*profiled(run, item, time_to_spend), *simulated(run, item, lent.BOARD)]
                 timed = [row for row in own if isinstance(row, PieceTime)]
                 inputs = gpu.rows(item.name, size)
-                rows = lent.predictions(item, size, timed, gpu, platforms.of_this_machine())
+                rows = lent.predictions(item, size, timed, gpu, platforms.of_this_machine(), changes)
+                return Predictions(item, inputs, rows, elsewhere)
+            if changes:
+                rows = _with_changes(run, item, time_to_spend, others, device, changes)
                 return Predictions(item, inputs, rows, elsewhere)
             rows = predicted(run, item, time_to_spend, others, device)
             if device is None and not others:
@@ -233,7 +251,12 @@ def predictions(  # noqa: PLR0913 (the options of a command)
         for other in set(item.training.batch_sizes) - {size} if other_sizes else ():
             with suppress(UserError):  # a platform of published tables has some batch sizes alone
                 elsewhere += absent_platforms.predictions(item, other, modelled)[1]
-        for line in assumed:  # of a platform that could be modelled
+        lacking = dict.fromkeys(
+            f"{modelled.name}: {row.primitive} on {row.device}: not run: {row.reason}"
+            for row in inputs
+            if row.reason
+        )
+        for line in (*assumed, *lacking):  # of a platform that could be modelled
             print(line, file=sys.stderr)
         return Predictions(item, inputs, rows, elsewhere, modelled)
     return Predictions(item, inputs, rows, elsewhere)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.mapping import absent_platforms
-from placerl.harness.mapping.answer import chosen_of
 from placerl.harness.platforms import PlatformFile, SourcedCount, what_if
 from placerl.harness.workloads import Workload
 
@@ -39,30 +38,31 @@ class TurningPoint:
 def turning_points(item: Workload, batch_size: int, platform: PlatformFile) -> list[TurningPoint]:
     """Return the turning points of a platform's numbers up to a factor of `LARGEST`, the nearest first."""
 
+    numbers = what_if.numbers(platform)
+
     def choice(name: str, factor: float) -> str:
-        value = what_if.numbers(platform)[name]
+        value = numbers[name]
         assert value is not None
         whole = isinstance(value, SourcedCount)
         number = round(value.value * factor) if whole else value.value * factor
-        changed = what_if.with_number(platform, name, number)
-        chosen = chosen_of(absent_platforms.predictions(item, batch_size, changed)[1])
-        return chosen.mapping if chosen else ""
+        return absent_platforms.choice(item, batch_size, what_if.with_number(platform, name, number))
 
+    own = absent_platforms.choice(item, batch_size, platform)
     points: list[TurningPoint] = []
-    for name, number in what_if.numbers(platform).items():
+    for name, number in numbers.items():
         if number is None:
             continue
         for largest in (LARGEST, 1 / LARGEST):
             with suppress(UserError):  # out of a number's range, or of what holds the networks
-                points += _between(name, number.value, largest, choice)
+                points += _between(name, number.value, largest, own, choice)
     return sorted(points, key=lambda point: max(point.factor, 1 / point.factor))
 
 
 def _between(
-    name: str, stated: float, largest: float, choice: Callable[[str, float], str]
+    name: str, stated: float, largest: float, own: str, choice: Callable[[str, float], str]
 ) -> list[TurningPoint]:
-    """Return the turning point of a number between factor 1 and the largest one; nothing if both choose the same."""
-    own, other = choice(name, 1.0), choice(name, largest)
+    """Return the turning point of a number between factor 1, with the choice `own`, and the largest one, if any."""
+    other = choice(name, largest)
     if other == own:
         return []
     low, high = 0.0, 1.0  # shares of the largest factor's logarithm

@@ -1,4 +1,7 @@
-"""Changes numbers of a platform: `link.cpu-gpu.gb_s=32`, `device.gpu.launch_us=4`."""
+"""Changes numbers of a platform: `link.cpu-gpu.gb_s=32`, `device.gpu.launch_us=4`.
+
+Of this machine, whose primitives are timed, the numbers can be changed that strategies use next to these times.
+"""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -6,10 +9,18 @@ from contextlib import suppress
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.toml_models import check
-from placerl.harness.platforms.schema import PlatformDevice, PlatformFile, PlatformLink, SourcedNumber
+from placerl.harness.platforms.schema import (
+    THIS_MACHINE,
+    PlatformDevice,
+    PlatformFile,
+    PlatformLink,
+    SourcedNumber,
+)
 
 _ALWAYS = {"gpu": ("launch_us",), "cpu": ("dispatch_us",), "link": ("gb_s", "latency_us")}
 """By kind of device, or for links, the fields that can be set where a platform does not state them."""
+_NEXT_TO_TIMES = {"gpu": ("memory_gb_s",), "cpu": ("cores", "memory_gb_s"), "fpga": ("memory_gb_s",)}
+"""By kind of device, the fields that strategies use next to measured times; of links they use all."""
 
 
 def numbers(platform: PlatformFile) -> dict[str, SourcedNumber | None]:
@@ -19,7 +30,8 @@ def numbers(platform: PlatformFile) -> dict[str, SourcedNumber | None]:
         f"{place}.{field}": value
         for place, kind, table in (*tables, *((_place(link), "link", link) for link in platform.link))
         for field, value in table
-        if isinstance(value, SourcedNumber) or field in _ALWAYS.get(kind, ())
+        if (isinstance(value, SourcedNumber) or field in _ALWAYS.get(kind, ()))
+        and (platform.name != THIS_MACHINE or field in _NEXT_TO_TIMES.get(kind, (field,)))
     }
 
 

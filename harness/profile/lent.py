@@ -25,7 +25,7 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import STRATEGIES, Target, predict
 from placerl.harness.mapping.answer import MACHINE
 from placerl.harness.mapping.strategies import composed_loop
-from placerl.harness.platforms import PlatformFile
+from placerl.harness.platforms import PlatformFile, what_if
 from placerl.harness.platforms.this_machine import Machine
 from placerl.harness.profile import simulated
 from placerl.harness.store import reference
@@ -209,16 +209,23 @@ def platform(host: PlatformFile, gpu: LentGpu, rows: Iterable[PieceTime]) -> Pla
 
 
 def predictions(
-    workload: Workload, batch_size: int, own: Sequence[PieceTime], gpu: LentGpu, host: PlatformFile
+    workload: Workload,
+    batch_size: int,
+    own: Sequence[PieceTime],
+    gpu: LentGpu,
+    host: PlatformFile,
+    changes: Sequence[str] = (),
 ) -> list[PredictedRate]:
     """Return what the strategies predict for a machine with a GPU of another machine, and what they choose.
 
     Args:
         own: the times of the machine's primitives; the simulated FPGA takes part if its times are among them.
+        changes: numbers of the machine with the GPU to change (`platforms.what_if`).
 
     Returns:
         The rows of `predict.with_slow_links`, which are not to be stored; a note names the GPU's machine.
     """
     rows = times(own, gpu, workload.name, batch_size)
-    predicted = predict.with_slow_links(workload, batch_size, rows, platform(host, gpu, rows), PREDICTING)
+    devices = what_if.changed(platform(host, gpu, rows), changes)
+    predicted = predict.with_slow_links(workload, batch_size, rows, devices, PREDICTING)
     return [replace(row, notes={MACHINE: gpu.note}) for row in predicted]

@@ -107,6 +107,9 @@ def test_a_mapping_for_another_platform_is_modelled_and_stores_nothing(
     outcome = placerl(*asked, "--results", str(results))
     assert outcome.status == 0
     assert "MAP Table V prints F-F-F" in outcome.out
+    assert "composed-loop was 4.1 times too fast in the median of 63 trainings" in " ".join(
+        outcome.out.split()
+    )
     assert re.search(r"pearl24 chooses \S+ with streams = 1", outcome.out)
     assert not re.search(r"│ measured\s", outcome.out), "no time was taken here"
     assert not results.exists()
@@ -320,19 +323,44 @@ def test_a_change_of_a_platform_is_shown_next_to_it_and_to_another_one(
     assert re.search(
         r"With device\.gpu\.launch_us=[\d.]+, 0\.\d+ times as large, it would be torch:cuda-", said
     )
-    pattern = (
-        r"map-tpds23 with device\.gpu\.launch_us=90: map-tpds23 chooses fpga-fpga-fpga: .*, 1 times the first"
-    )
+    pattern = r"map-tpds23 with device\.gpu\.launch_us=90: composed-loop chooses fpga-fpga-fpga: .*, 1 times the first"
     assert re.search(pattern, said)
     assert re.search(
-        r"map-tpds23: map-tpds23 chooses torch:cuda-native-cuda: 1,552\.8 gradient steps/s, 2\.\d+ ", said
+        r"map-tpds23: composed-loop chooses torch:cuda-fpga-cpu: 1,114\.2 gradient steps/s, \d\.\d+ ", said
     )
-    assert "ppoaccel: map-tpds23 chooses" in said
+    assert "ppoaccel: composed-loop chooses" in said
     found = json.loads(placerl(*asked, *change, "--json").out)
     rates = [row["value"] for row in found if row.get("strategy") == "map-tpds23" and row["chosen"]]
     assert len(rates) == 2
     assert rates[1] > rates[0]
-    refused(
-        placerl("map", "hopper-ddpg", *change), "--set: found device.gpu.launch_us=90; allowed: none for this"
-    )
     refused(placerl("map", "--device", "h200", *change), "--set: found", "allowed: none without a workload")
+
+
+def test_a_change_of_this_machine_is_predicted_from_its_times_and_not_stored(
+    placerl: Placerl, tmp_path: Path, rounds: list[int]
+) -> None:
+    asked = ("map", "cartpole-dqn", "--batch-size", "32", "--results", str(tmp_path))
+    refused(
+        placerl(*asked, "--set", "device.cpu.last_level_cache_mb=3"),
+        "this-machine: what-if: found device.cpu.last_level_cache_mb; allowed: device.cpu.cores, ",
+    )
+    assert not rounds, "nothing was measured"
+    before = placerl(*asked, "--json").out
+    board = ("--device", "fpga:u200")
+    slow = ("--set", "link.cpu-fpga:u200.latency_us=1e6")
+    rows = json.loads(placerl(*asked, *board, *slow, "--json").out)  # with the change, then as it is
+    rates = [
+        row["value"]
+        for row in rows
+        if (row.get("strategy"), row["mapping"]) == ("pearl24", "fpga:u200-fpga:u200-cpu")
+    ]
+    assert len(rates) == 2
+    assert rates[1] > 1 > rates[0]
+    said = placerl(*asked, *board, *slow).out
+    assert "this-machine with link.cpu-fpga:u200.latency_us=1e6: composed-loop chooses native-" in " ".join(
+        said.split()
+    )
+    assert placerl(*asked, "--json").out == before
+    changed = choose_mapping("cartpole-dqn", batch_size=32, results=tmp_path, changes=["device.cpu.cores=64"])
+    assert changed.mapping
+    assert len(rounds) == 1
