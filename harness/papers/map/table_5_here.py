@@ -105,8 +105,11 @@ def _entry(call: str, kind: str, size: int, time: Number, end: int) -> Entry:
 
 def said_of(found: Sequence[Choice]) -> str:
     """Say how many choices are as printed, and which are not."""
-    others = [f"{one.workload}, batch size {one.batch_size}: {one.ours} for {one.printed}" for one in found]
-    wrong = [text for text, one in zip(others, found, strict=True) if not one.as_printed]
+    wrong = [
+        f"{one.workload}, batch size {one.batch_size}: {one.ours} for {one.printed}"
+        for one in found
+        if not one.as_printed
+    ]
     places = ", ".join(f"{one.workload} at {one.batch_size}" for one in found)
     return (
         f"From the times of this machine's CPU and GPU and of the simulated FPGA Algorithm 3 chooses "
