@@ -146,7 +146,8 @@ def test_what_if_rows_are_modelled_and_strategies_that_lack_something_say_so() -
     chosen = {row.who: row.where for row in rows if row.chosen}
     assert chosen["map-tpds23"].startswith("fpga-")
     assert chosen["pearl24"].startswith("fpga-")
-    assert {row.who for row in rows if row.status == "not_run"} == {"primitive-sum", "pal21"}
+    assert {row.who for row in rows if row.status == "not_run"} >= {"primitive-sum", "pal21"}
+    assert chosen["composed-loop"].startswith("fpga-")
 
 
 @pytest.mark.parametrize(
