@@ -8,8 +8,9 @@ performance model that chooses; a piece is a call of the training loop that is t
 2. Choices are run in heats of interleaved rounds (`harness.measure.halving`): short runs of all, longer runs of the
    better half, and so on. Only those that are predicted to be more than `HOPELESS` times slower than the best are not:
    where gradient steps are long, such as on OpenCL with Pong's frames, starting them takes most of the time.
-3. The finalists and what each strategy chose are run long, in the same rounds as the pieces that predict them. The
-   best of them is the cell's best choice, and regrets are losses against it.
+3. The finalists and what each strategy chose are run long, in the same rounds as the pieces that predict them: at
+   least 5 rounds of each, and more of those that may still be the fastest (`harness.validate.finalists`). The best of
+   them is the cell's best choice, and regrets are losses against it.
 
 The rows have suite `bench-mapping`:
 
@@ -245,7 +246,8 @@ def _regret(
         final = finals.get(choice)
         why = (final.reason if final else "") or timed.failures.get(choice) or "it failed"
         return cell.row(name, choice, quantity="regret", status="not_run", reason=f"{choice}: {why}")
-    best = max(able, key=lambda one: median(able[one]))
+    # What was left out ran in other rounds than the rest, in which the machine may have been faster.
+    best = max(able, key=lambda one: (not finals[one].slower, median(able[one])))
     rates = finals[choice].rates
     lost = loss_of_best(rates) if best == choice else loss(rates, finals[best].rates)
     return cell.row(

@@ -28,6 +28,7 @@ from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.strategies.composed_loop import NAMES, ComposedLoop
 from placerl.harness.measure import protocol as measure
 from placerl.harness.measure.conditions import default_core, set_blas_threads
+from placerl.harness.measure.statistics import FEWEST_SAMPLES
 from placerl.harness.pieces.learners import FRESH_STEP
 from placerl.harness.pieces.storage import fitted
 from placerl.harness.profile.cases import PrimitiveCase, distinct, primitive_cases
@@ -38,6 +39,7 @@ from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.profile.cases.training import TimedTraining, training_case
 from placerl.harness.profile.cases.validation_rounds import FPGA, validation_cases
 from placerl.harness.validate import plan
+from placerl.harness.validate.finalists import Finalists
 from placerl.harness.validate.rows import Profile
 from placerl.harness.validate.space import CPU, NATIVE, THREADED, Decision, Setting, space, under
 from placerl.harness.validate.space import PRECISIONS as OTHER_PRECISIONS
@@ -64,11 +66,13 @@ class Final:
     Attributes:
         rates: gradient steps per second by number of the round; empty if the choice failed.
         errors: predicted / achieved - 1, one per round; empty if there is no prediction.
+        slower: whether it was clearly slower than the fastest, so that it took no part in later rounds.
         reason: why it failed; empty otherwise.
     """
 
     rates: Mapping[int, float] = field(default_factory=dict)
     errors: tuple[float, ...] = ()
+    slower: bool = False
     reason: str = ""
 
 
@@ -148,7 +152,12 @@ class MeasuredCell:
             self._tables[setting] = predict.table_from(rows, self._batch_size)
 
     def _timed(
-        self, cases: Iterable[measure.Case[Any]], budget_s: float, report: Report, **how: Any
+        self,
+        cases: Iterable[measure.Case[Any]],
+        budget_s: float,
+        report: Report,
+        narrow: Finalists | None = None,
+        **how: Any,
     ) -> Mapping[str, measure.Timing]:
         """Time cases in interleaved rounds, as a validation does; `how`: fields of `Protocol`."""
         set_threads(1, 1)
@@ -156,6 +165,7 @@ class MeasuredCell:
             cases,
             replace(plan.PROTOCOL, budget_s=budget_s, caller_core=default_core(), **how),
             progress=lambda done, total: report(done, total, "interleaved rounds"),
+            narrow=narrow,
         )
 
     def predict(self, choice: Decision) -> Prediction | None:
@@ -220,7 +230,8 @@ class MeasuredCell:
         """Run choices and the pieces (calls of the training loop) that predict them, in the same interleaved rounds.
 
         Args:
-            budget_s: seconds after which no further round begins; a round times every choice and every call once.
+            budget_s: seconds after which no further round begins. A round times every choice and every call once; the
+                first `FEWEST_SAMPLES` are run in any case, and later ones leave out what is clearly slower.
 
         Returns:
             The rates and the prediction errors of each choice.
@@ -230,7 +241,12 @@ class MeasuredCell:
         trainings = {choice: self._training(choice, runs[choice]) for choice in choices}
         pieces = {choice: self._pieces_of(choice) for choice in choices}
         every = [*(piece for some in pieces.values() for piece in some), *trainings.values()]
-        timings = self._timed(distinct(every), budget_s, report)
+        by_name = {trainings[choice].case.name: choice for choice in choices}
+        narrow = Finalists(
+            {name: [piece.case.name for piece in pieces[choice]] for name, choice in by_name.items()},
+            lambda name: next(iter(runs[by_name[name]].values())).gradient_steps,
+        )
+        timings = self._timed(distinct(every), budget_s, report, narrow, fewest_rounds=FEWEST_SAMPLES)
         finals = {}
         for choice, case in trainings.items():
             timing = case.timing(timings)
@@ -239,7 +255,8 @@ class MeasuredCell:
                 continue
             steps = next(iter(runs[choice].values())).gradient_steps
             rates = {n: steps / s for n, s in zip(timing.rounds, timing.samples_s, strict=True)}
-            finals[choice] = Final(rates, self._errors(choice, pieces[choice], timings, rates))
+            errors = self._errors(choice, pieces[choice], timings, rates)
+            finals[choice] = Final(rates, errors, slower=case.case.name not in narrow.left)
         return finals
 
     def _errors(

@@ -42,7 +42,7 @@ def timed(monkeypatch):
     calls = []
     monkeypatch.setattr(study_cell, "set_blas_threads", lambda threads: None)
 
-    def measured(cases, protocol, progress):
+    def measured(cases, protocol, progress, narrow):
         calls.append({case.name: case for case in cases})
         names = [f"{case.name}{part}" for case in cases for part in ("", *(f": {part}" for part in PARTS))]
         samples, numbers = unmoved(*[1e-3] * ROUNDS), tuple(range(ROUNDS))
