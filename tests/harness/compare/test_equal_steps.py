@@ -47,8 +47,34 @@ def side(name, program=LEARNER, *arguments, pace=1e6, ratio=1.0):
     return ComparedSide(name, start, 0.01, pace, ratio)
 
 
+class Learner:
+    """What `LEARNER` does, in this process."""
+
+    def __init__(self, first, last, ratio):
+        self.first, self.last, self.ratio, self.taken = first, last, ratio, 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_): ...
+
+    def ask(self, job, limit_s):
+        steps = round(job.gradient_steps * self.ratio)
+        self.taken += steps
+        level = self.first + (self.last - self.first) * min(1, self.taken / STEPS)
+        return WorkerResult(
+            gradient_steps=job.gradient_steps,
+            environment_steps=steps,
+            wall_s=1.0,
+            episode_returns=[level + job.seed % 3 + 0.1 * n for n in range(10)],
+            versions={},
+        )
+
+    def abort(self): ...
+
+
 def learner(name, first, last, ratio=1.0):
-    return side(name, LEARNER, first, last, ratio, STEPS, ratio=ratio)
+    return ComparedSide(name, partial(Learner, first, last, ratio), 0.01, 1e6, ratio)
 
 
 @pytest.fixture
@@ -148,8 +174,9 @@ def test_an_interrupt_ends_every_training(job):
         raise KeyboardInterrupt
 
     extent = StepExtent(STEPS, 3, 100.0)
+    ours, theirs = (side(name, LEARNER, 0, 9, 1, STEPS) for name in ("placerl", "other"))
     with pytest.raises(KeyboardInterrupt):
-        equal_steps.compare(learner("placerl", 0, 9), learner("other", 0, 9), job, extent, interrupt)
+        equal_steps.compare(ours, theirs, job, extent, interrupt)
     assert set(psutil.Process().children(recursive=True)) == before
 
 

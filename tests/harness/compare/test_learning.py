@@ -10,7 +10,7 @@ from rich.console import Console
 from placerl.harness import workloads
 from placerl.harness.compare import learning, registry
 from placerl.harness.compare.learning import LearnedTask
-from placerl.harness.compare.protocol import Worker
+from placerl.harness.compare.protocol import Worker, WorkerResult
 from placerl.harness.core.progress import silent
 from placerl.harness.core.quantities import better
 from placerl.harness.mapping import Mapping
@@ -20,14 +20,28 @@ from tests.harness.old_form import details_of, replace
 
 MAPPING = Mapping.parse(learning.DEFAULT_MAPPING)
 
-# Answers each job with its number as the only return, and two environment steps a gradient step.
-COUNTING = """
-import json, sys
-for number, line in enumerate(sys.stdin):
-    steps = json.loads(line)["gradient_steps"]
-    print(json.dumps({"gradient_steps": steps, "environment_steps": 2 * steps, "wall_s": 1.0,
-                      "episode_returns": [number], "versions": {}}), flush=True)
-"""
+
+class Counting:
+    """A worker in this process: answers a job with its number as the only return, and two environment steps a step."""
+
+    def __init__(self, returns=lambda number, job: [number]):
+        self.returns, self.jobs = returns, 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_): ...
+
+    def ask(self, job, limit_s):
+        number, self.jobs = self.jobs, self.jobs + 1
+        steps = job.gradient_steps
+        return WorkerResult(
+            gradient_steps=steps,
+            environment_steps=2 * steps,
+            wall_s=1.0,
+            episode_returns=self.returns(number, job),
+            versions={},
+        )
 
 
 def fake(program):
@@ -49,9 +63,9 @@ def test_own_settings_are_the_workloads_and_rows_say_which():
     assert learning.trained_workload("cartpole-dqn", "placerl") == like
     assert learning.trained_workload("cartpole-dqn", "sb3") == like
     told = {
-        system: details_of(
-            learning.train(LearnedTask("cartpole-dqn", 100), system, fake(COUNTING), 0, silent)
-        )["settings"]
+        system: details_of(learning.train(LearnedTask("cartpole-dqn", 100), system, Counting, 0, silent))[
+            "settings"
+        ]
         for system in ("placerl", "placerl, own settings")
     }
     off = {"replay.prioritized": False, "algorithm.double": False, "algorithm.loss": "huber"}
@@ -66,14 +80,14 @@ def test_own_settings_are_the_workloads_and_rows_say_which():
 
 def test_what_is_trained_is_what_the_system_is_to_train():
     """The worker is sent the workload with its prioritised replay, or without."""
-    echo = COUNTING.replace("[number]", '[float(json.loads(line)["workload"]["replay"]["prioritized"])]')
+    echo = partial(Counting, lambda number, job: [float(job.workload["replay"]["prioritized"])])
     for system, sent in (("placerl", 0), ("placerl, own settings", 1), ("sb3", 0)):
-        row = learning.train(LearnedTask("cartpole-dqn", 100), system, fake(echo), 0, silent)
+        row = learning.train(LearnedTask("cartpole-dqn", 100), system, echo, 0, silent)
         assert row.value == sent
 
 
 def test_the_score_is_of_the_last_fifth():
-    row = learning.train(LearnedTask("cartpole-dqn", 100), "fake", fake(COUNTING), 3, silent)
+    row = learning.train(LearnedTask("cartpole-dqn", 100), "fake", Counting, 3, silent)
     assert row.samples == (8, 9)
     assert row.value == 8.5
     assert row.seed == 3
@@ -89,8 +103,8 @@ def test_a_system_that_fails_is_a_row():
 
 
 def test_a_run_without_episodes_at_its_end_is_no_score():
-    program = COUNTING.replace("[number]", "[]")
-    row = learning.train(LearnedTask("cartpole-dqn", 100), "fake", fake(program), 0, silent)
+    endless = partial(Counting, lambda number, job: [])
+    row = learning.train(LearnedTask("cartpole-dqn", 100), "fake", endless, 0, silent)
     assert row.status == "failed"
     assert "no episode ended" in row.reason
 
@@ -100,7 +114,7 @@ def scored(*values):
         learning.train(
             LearnedTask("cartpole-dqn", 100),
             "fake",
-            fake(COUNTING.replace("[number]", f"[{value}]")),
+            partial(Counting, lambda number, job, value=value: [value]),
             0,
             silent,
         )
@@ -185,10 +199,8 @@ def test_no_row_of_one_mapping_stands_for_another(tmp_path, monkeypatch):
     own = "placerl, own settings (native[dynamic]-native-cpu)"
     assert learning.trained_workload("cartpole-dqn", own) == workloads.load("cartpole-dqn")
     asked = []
-    monkeypatch.setattr(
-        learning.registry, "own_worker", lambda mapping: asked.append(mapping) or fake(COUNTING)()
-    )
-    monkeypatch.setattr(learning.registry, "baseline_worker", lambda name: fake(COUNTING)())
+    monkeypatch.setattr(learning.registry, "own_worker", lambda mapping: asked.append(mapping) or Counting())
+    monkeypatch.setattr(learning.registry, "baseline_worker", lambda name: Counting())
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "here"})
         for cells in plans:
@@ -207,9 +219,8 @@ def test_the_own_worker_trains_ppo_too():
 
 
 def test_a_run_is_stored_seed_by_seed_and_summed_up(tmp_path, monkeypatch):
-    silent_zero = COUNTING.replace("[number]", "[0]")
-    monkeypatch.setattr(learning.registry, "own_worker", lambda mapping: fake(COUNTING)())
-    monkeypatch.setattr(learning.registry, "baseline_worker", lambda name: fake(silent_zero)())
+    monkeypatch.setattr(learning.registry, "own_worker", lambda mapping: Counting())
+    monkeypatch.setattr(learning.registry, "baseline_worker", lambda name: Counting(lambda number, job: [0]))
     cells = learning.plan("quick", ["placerl", "other"], MAPPING)[:18]
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "here"})
@@ -229,7 +240,7 @@ def test_rows_name_the_device_of_our_networks(tmp_path, monkeypatch):
     """The libraries train on the CPU, whatever this project's mapping."""
     mapping = Mapping.parse("torch:cuda-native-cpu")
     for name in ("own_worker", "baseline_worker"):
-        monkeypatch.setattr(learning.registry, name, lambda of: fake(COUNTING)())
+        monkeypatch.setattr(learning.registry, name, lambda of: Counting())
     cells = learning.plan("quick", ["placerl", "sb3"], mapping)[:18]
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "here"})
@@ -252,7 +263,7 @@ def test_a_summary_is_made_anew_once_a_seed_that_failed_has_been_trained(tmp_pat
         plan.execute(run, cells, silent)
         (before,) = learning.summaries(run)
         assert (before.status, details_of(before)) == ("failed", {"seeds": 0, "failed": 5})
-        monkeypatch.setattr(learning.registry, "own_worker", lambda mapping: fake(COUNTING)())
+        monkeypatch.setattr(learning.registry, "own_worker", lambda mapping: Counting())
         plan.execute(run, cells, silent)
         (after,) = learning.summaries(run)
         assert (after.status, details_of(after)) == ("ok", {"seeds": 5, "failed": 0})

@@ -25,37 +25,30 @@ def job(gradient_steps=20, **changes):
     )
 
 
-def test_it_answers_jobs_and_keeps_its_agent():
-    with registry.own_worker("torch-native-cpu") as worker:
+@pytest.mark.parametrize("mapping", ["native-native-cpu", "torch-native-cpu"])
+def test_it_answers_jobs_and_keeps_its_agent(mapping):
+    with registry.own_worker(mapping) as worker:
         first, second = (worker.ask(job(steps), LIMIT_S) for steps in (20, 300))
+        alone = worker.ask(job(40, environment=False), LIMIT_S)
         assert (first.gradient_steps, second.gradient_steps) == (20, 300)
         assert second.environment_steps == 300
         assert second.episode_returns
         assert {"placerl", "torch", "gymnasium"} <= second.versions.keys()
         assert sum(second.terms_s.values()) <= second.wall_s
+        assert (alone.gradient_steps, alone.environment_steps, alone.episode_returns) == (40, 0, [])
 
 
-@pytest.mark.parametrize("mapping", ["native-native-cpu", "torch-native-cpu"])
-def test_learner_and_replay_work_alone(mapping):
-    with registry.own_worker(mapping) as worker:
-        result = worker.ask(job(40, environment=False), LIMIT_S)
-    assert (result.gradient_steps, result.environment_steps, result.episode_returns) == (40, 0, [])
-
-
-def test_what_it_cannot_do_is_a_refusal_with_its_reason():
-    with registry.own_worker("abacus-native-cpu") as worker, pytest.raises(WorkerFailure) as failure:
-        worker.ask(job(), LIMIT_S)
-    assert failure.value.kind is FailureKind.REFUSED
-    assert "abacus" in failure.value.detail
-
-
-def test_it_finds_the_modules_that_this_process_finds(tmp_path, monkeypatch):
+def test_it_refuses_with_a_reason_what_it_cannot_do_and_finds_the_modules_of_this_process(
+    tmp_path, monkeypatch
+):
     (tmp_path / "sitecustomize.py").write_text(
         "import pathlib\npathlib.Path(__file__).with_name('found').touch()\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with registry.own_worker("abacus-native-cpu") as worker, pytest.raises(WorkerFailure):
+    with registry.own_worker("abacus-native-cpu") as worker, pytest.raises(WorkerFailure) as failure:
         worker.ask(job(), LIMIT_S)
+    assert failure.value.kind is FailureKind.REFUSED
+    assert "abacus" in failure.value.detail
     assert (tmp_path / "found").exists()
 
 

@@ -1,7 +1,9 @@
 """Comparisons of systems whose speed is known, and of systems that fail."""
 
+import contextlib
 import io
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import psutil
@@ -20,6 +22,7 @@ from placerl.harness.compare.system import System
 from placerl.harness.core.progress import silent
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure import statistics
+from tests.harness.compare import nasty_worker
 from tests.harness.old_form import details_of
 
 FAKE = Path(__file__).with_name("nasty_worker.py")
@@ -27,13 +30,43 @@ MAPPING = Mapping.parse("torch-native-cpu")
 MANY = "1000000"
 
 
+class Here:
+    """A `nasty_worker` in this process, of those that only answer."""
+
+    def __init__(self, what, arguments):
+        self.what, self.arguments, self.jobs = what, arguments, 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_): ...
+
+    def ask(self, job, limit_s):
+        number, self.jobs = self.jobs, self.jobs + 1
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            nasty_worker.act(self.what, self.arguments, number, job.model_dump())
+        return WorkerResult.model_validate_json(said.getvalue())
+
+    def hang_up(self): ...
+
+    def close(self): ...
+
+    def abort(self): ...
+
+
 @pytest.fixture
 def systems(monkeypatch):
-    """Fake systems by name, a command line of `nasty_worker` each; a string is a build that fails so."""
+    """Fake systems by name, a command line of `nasty_worker` each; a string is a build that fails so.
+
+    Those that only answer are no processes.
+    """
     commands = {}
 
     def start(name, cpus=None):
-        return Worker([sys.executable, str(FAKE), *commands[name]], cpus=cpus)
+        what, *arguments = commands[name]
+        if what in nasty_worker.ANSWERS and not (what == "rate" and arguments[1] != MANY):
+            return Here(what, arguments)
+        return Worker([sys.executable, str(FAKE), what, *arguments], cpus=cpus)
 
     def build(names):
         failures = {name: commands[name] for name in names if isinstance(commands[name], str)}
@@ -339,7 +372,7 @@ def test_environments_of_envpool_are_no_secret(systems, monkeypatch):
     )
     rows = compared(["slow"], ours=OurSide(envpool=True))
     assert {baseline for baseline, _, _ in rows} == {"slow, this project with EnvPool"}
-    flags = {"envpool": True, "native_environments": False, "threads_native": False}
+    flags = asdict(OurSide(envpool=True))
     assert asked == [flags | {"cpus": None}]
 
 
@@ -457,7 +490,8 @@ def test_progress_stays_within_the_budget(systems):
 
 
 def test_an_interrupt_ends_every_worker(systems):
-    systems |= {"placerl": ["rate", "2000", MANY], "works": ["rate", "1000", MANY]}
+    enough = "1000"  # jobs before it crashes: it is a process
+    systems |= {"placerl": ["rate", "2000", enough], "works": ["rate", "1000", enough]}
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     seen = []
 
