@@ -1,0 +1,48 @@
+"""A bundle holds what a run measured, and gives it back as rows."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from placerl.harness.core.errors import UserError
+from placerl.harness.machines import bundle as bundles
+from placerl.harness.machines.bundle import Bundle, bundle
+from placerl.harness.machines.work_of import work_of
+from tests.harness.machines.example_cards import a_card
+from tests.harness.machines.honest_bundles import committed
+
+
+def test_the_committed_schema_is_that_of_the_bundle() -> None:
+    schema = Path(bundles.__file__).with_suffix(".schema.json")
+    assert json.loads(schema.read_text()) == Bundle.model_json_schema()
+
+
+def test_rows_come_back_as_they_were() -> None:
+    rows = committed()[:20]
+    for row, again in zip(rows, bundle(a_card(), rows).rows, strict=True):
+        back = again.piece_time()
+        for name in ("workload", "batch_size", "primitive", "target", "device", "value", "samples", "status"):
+            assert getattr(back, name) == getattr(row, name)
+
+
+def test_a_run_without_rows_is_no_bundle() -> None:
+    elsewhere = replace(committed()[0], workload="mine")
+    with pytest.raises(UserError, match="none of a shipped workload"):
+        bundle(a_card(), [elsewhere])
+
+
+def test_the_work_counted_here_is_that_of_the_profile() -> None:
+    counted = 0
+    for row in committed():
+        work = work_of(row.workload, row.batch_size or 0, row.primitive)
+        if work is not None and row.work:
+            assert vars(work) == dict(row.work), row.primitive
+            counted += 1
+    assert counted > 50
+
+
+def test_a_card_of_another_machine_is_told_by_what_differs() -> None:
+    facts = a_card().facts
+    assert bundles.differences(facts, facts.model_copy(update={"simd_level": "avx512"})) == ["simd_level"]
