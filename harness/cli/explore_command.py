@@ -3,44 +3,38 @@
 The papers' own models give the designs' cycles and the resources that they need.
 """
 
-import math
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from placerl.harness import workloads
 from placerl.harness.cli.app import OneLineErrors, app
 from placerl.harness.cli.bench.command import numbers, section
 from placerl.harness.cli.common import JsonOption, print_json
+from placerl.harness.cli.explored import (
+    DEVICE_HELP,
+    NETWORK_HELP,
+    explored_device,
+    layers_of,
+    learner_designs,
+)
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
-from placerl.primitives.fpga.cycles.networks import PPO_NETWORKS, GemmLayer, mlp
 from placerl.primitives.fpga.cycles.ppo import PpoIteration
 from placerl.primitives.fpga.devices import catalogue
 from placerl.primitives.fpga.explore import map_replay, ppo_array
-from placerl.primitives.fpga.learner_pipeline.layer_shape import WIDEST_LAYER
+from placerl.primitives.fpga.map_accelerator.described import described
 from placerl.primitives.learner.fpga import pipeline, pipeline_resources
 
 MODELLED = str(Provenance.MODELLED)
 BITS = {32: ppo_array.FIXED_32, 16: ppo_array.FIXED_16}
 SHOWN = 8
 """Designs shown in a table; `--json` shows all."""
-MOST_NEURONS, LARGEST_SIDE = 2**14, 512
+LARGEST_SIDE = 512
 RESOURCES = pipeline_resources.NAMES
 
-NetworkArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="NETWORK",
-        help=f"A workload such as hopper-ddpg; {', '.join(PPO_NETWORKS)} (PPO 5.1); or the neurons of an MLP's layers, "
-        "inputs first: 11,256,256,3.",
-    ),
-]
-ExploredDeviceOption = Annotated[
-    str,
-    typer.Option("--device", help=f"One of {', '.join(catalogue.catalogue())} (primitives/fpga/devices)."),
-]
+NetworkArgument = Annotated[str, typer.Argument(metavar="NETWORK", help=NETWORK_HELP)]
+ExploredDeviceOption = Annotated[str, typer.Option("--device", help=DEVICE_HELP)]
 
 explorer = typer.Typer(cls=OneLineErrors, no_args_is_help=True)
 
@@ -71,10 +65,11 @@ def explore_map(
     as_json: JsonOption = False,
 ) -> None:
     """Choose the number (DP) of MAP's learner pipelines, their parallel lanes, and the replay's sub-trees (VI-A2)."""
-    sizes, board = _networks(network, algorithm), explored_device(device)
-    limit = pipeline_resources.available(board)
-    wide = max(max(neurons) for neurons in sizes.values()) > WIDEST_LAYER
-    designs = [] if wide else pipeline.designs(sizes, batch_size, limit)
+    board = explored_device(device)
+    designs, limit = (
+        learner_designs(network, algorithm, batch_size, board),
+        pipeline_resources.available(board),
+    )
     replay = map_replay.replay_design(batch_size, capacity, fanout, board)
     if as_json:
         learner = [_learner(design) for design in designs]
@@ -91,6 +86,7 @@ def explore_map(
             "DP",
             "items of each",
             "lanes",
+            "updates",
             "cycles a step",
             "steps/s",
             *RESOURCES.values(),
@@ -100,9 +96,7 @@ def explore_map(
             (
                 f"{design.pipelines:,}",
                 f"{design.samples:,}",
-                " ".join(
-                    "/".join(str(layer.lanes) for layer in layers) for layers in design.networks.values()
-                ),
+                *(described(tuple(design.networks.values()))[name] for name in ("lanes", "updates")),
                 f"{design.formula_cycles:,}",
                 _per_second(design.formula_cycles, board),
                 *(f"{getattr(design.resources, name):,} of {getattr(limit, name):,}" for name in RESOURCES),
@@ -132,29 +126,6 @@ def explore_map(
 
 def _learner(design: pipeline.PipelineDesign) -> dict[str, Any]:
     return {**asdict(design), "cycles": design.formula_cycles, "resources": asdict(design.resources)}
-
-
-def _networks(network: str, algorithm: str | None) -> dict[str, tuple[int, ...]]:
-    """Return the neurons of an algorithm's networks, by name.
-
-    Raises:
-        UserError: there is no pipeline for the algorithm, or the text is not an MLP's neurons.
-    """
-    if algorithm is None:
-        algorithm = workloads.load(network).algorithm.name if network in workloads.names() else "dqn"
-    if algorithm not in pipeline.ALGORITHMS:
-        raise UserError(
-            "command line", "--algorithm", repr(algorithm), ", ".join(pipeline.ALGORITHMS), name=algorithm
-        )
-    layers = layers_of(network)
-    if any(layer.out_size != (1, 1) for layer in layers):
-        raise UserError(
-            "command line", "NETWORK", repr(network), "an MLP: its pipelines have no convolutions"
-        )
-    sizes = (layers[0].inputs, *(layer.outputs for layer in layers))
-    if algorithm == "dqn":
-        return {"q": sizes}
-    return {"actor": sizes, "critic": (sizes[0] + sizes[-1], *sizes[1:-1], 1)}
 
 
 @explorer.command("ppo", epilog="Example: `placerl explore ppo Hopper --device u200 --sides 8,16,32`")
@@ -218,46 +189,6 @@ def explore_ppo(  # noqa: PLR0913 (a command: its options)
         columns = ("P", "fits", *designs[0].dataflows, "cycles an iteration", "iterations/s")
         typer.echo("\n".join(section(title, (*columns, "DSPs", "block RAMs"), rows)))
     _exit_unless(bool(fitting), f"none of the arrays that were tried fits {board.name}")
-
-
-def layers_of(network: str) -> tuple[GemmLayer, ...]:
-    """Return the layers of a network, as matrix products.
-
-    Args:
-        network: the name of a workload or of one of the PPO paper's networks, or the numbers of an MLP's neurons,
-            separated by commas, inputs first, such as "11,256,256,3". Of an actor and a critic it is the actor.
-
-    Raises:
-        UserError: the text is neither.
-    """
-    if network in PPO_NETWORKS:
-        return PPO_NETWORKS[network]
-    if network in workloads.names():
-        item = workloads.load(network)
-        if item.network.kind != "mlp":
-            raise UserError("command line", "NETWORK", network, "a workload whose network is an MLP")
-        shape = item.environment.observation_shape
-        return mlp(math.prod(shape), *item.network.hidden, item.environment.action_size)
-    sizes = network.split(",")
-    good = all(size.strip().isdecimal() and 1 <= int(size) <= MOST_NEURONS for size in sizes)
-    if not good or len(sizes) < 2:
-        allowed = (
-            f"a workload, {', '.join(PPO_NETWORKS)}, or two or more numbers from 1 to {MOST_NEURONS}, separated by "
-            "commas"
-        )
-        raise UserError("command line", "NETWORK", repr(network), allowed, name=network)
-    return mlp(*map(int, sizes))
-
-
-def explored_device(key: str) -> catalogue.FpgaDevice:
-    """Return the FPGA with this key in the catalogue (`primitives/fpga/devices`).
-
-    Raises:
-        UserError: there is none.
-    """
-    if key not in catalogue.catalogue():
-        raise UserError("command line", "--device", repr(key), ", ".join(catalogue.catalogue()), name=key)
-    return catalogue.device(key)
 
 
 def _stated(key: str, device: catalogue.FpgaDevice) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from placerl.harness.core.files import write_atomically
 from placerl.primitives.fpga.export import toolchain
 from placerl.primitives.fpga.tools.blocks import BLOCKS, Block
 
+EXPLORED, DEFAULT_DEVICE = "map-accelerator", "u200"
+
 
 @app.command(epilog="Example: `placerl rtl replay-pipeline fanout=4 levels=10 -o rtl`")
 def rtl(
@@ -23,6 +25,17 @@ def rtl(
         typer.Argument(metavar="[PARAMETER=VALUE]...", help="The block's parameters; --list shows them."),
     ] = None,
     folder: Annotated[Path, typer.Option("-o", "--out", help="Folder for the Verilog.")] = Path("rtl"),
+    explored: Annotated[
+        str | None,
+        typer.Option(
+            "--explored",
+            metavar="NETWORK",
+            help="For map-accelerator: what `placerl explore map NETWORK` chooses for a batch (`batch=`) on --device.",
+        ),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="The FPGA that --explored is for, such as u200.")
+    ] = None,
     bench: Annotated[
         bool, typer.Option(help="Also write the block's cocotb bench; to record its vectors takes seconds.")
     ] = True,
@@ -53,6 +66,12 @@ def rtl(
         if key in given:
             raise UserError("command line", key, f"{given[key]} and {value}", "each parameter once")
         given[key] = value
+    if device is not None and explored is None:
+        raise UserError("command line", "--device", device, "with --explored")
+    if explored is not None:
+        if name != EXPLORED:
+            raise UserError("command line", "--explored", f"{explored} with {name}", f"with {EXPLORED}")
+        given = _explored(block, given, explored, device or DEFAULT_DEVICE)
     if missing := toolchain.unavailable_reason():
         raise UserError("this machine", "hardware tools", missing, "pip install 'placerl[fpga]'")
     try:
@@ -60,9 +79,7 @@ def rtl(
         design = block.make(**values)
     except ValueError as error:
         _forget_components()
-        field, _, rest = str(error).partition(": found ")
-        found, _, allowed = rest.partition("; allowed: ")
-        raise UserError(f"block {name}", field, found or error, allowed or "see --list") from error
+        raise _refused(block, error) from error
     from placerl.primitives.fpga.bench.files import companions
     from placerl.primitives.fpga.export import verilog
     from placerl.primitives.fpga.export.published import published
@@ -95,6 +112,29 @@ def rtl(
             yield folder / file
 
     print_files(written(), as_json)
+
+
+def _explored(block: Block, given: dict[str, str], network: str, device: str) -> dict[str, str]:
+    """Return the parameters of the accelerator that the exploration chooses, with the given ones."""
+    from placerl.harness.cli.explored import explored_accelerator
+
+    try:
+        values = block.parameters(given)
+    except ValueError as error:
+        raise _refused(block, error) from error
+    sizes = {key: int(values[key]) for key in ("batch", "fanout", "levels")}
+    chosen = explored_accelerator(network, device, **sizes)
+    for key in given:
+        if key in chosen and key not in sizes:
+            raise UserError("command line", key, given[key], "without --explored, which chooses it")
+    return given | chosen
+
+
+def _refused(block: Block, error: ValueError) -> UserError:
+    """Return the error of a parameter that a block refuses."""
+    field, _, rest = str(error).partition(": found ")
+    found, _, allowed = rest.partition("; allowed: ")
+    return UserError(f"block {block.name}", field, found or error, allowed or "see --list")
 
 
 def _print_parameters(name: str, block: Block, as_json: bool) -> None:

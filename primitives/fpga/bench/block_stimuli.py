@@ -104,8 +104,8 @@ def training(design: Any) -> Stimuli:
     words = [layer.words for layer in design.layers]
     for number, layer in enumerate(design.layers):
         streams[f"load_{number}"] = {
-            "address": np.arange(layer.words),
-            "weights": _floats((layer.words, layer.lanes)),
+            "address": np.arange(layer.update_words),
+            "weights": _floats((layer.update_words, layer.updates)),
         }
     for number in range(design.pipelines):
         samples = 2 * design.samples

@@ -2,7 +2,7 @@
 
 The learner pipeline has DP copies of a pipeline of n stages, and each takes PI samples of the batch. MAP's
 formula is (PI + n - 1) T_max for the samples, with the time T_max of the slowest stage, plus the sum of DP
-size(W) / lanes over the layers for the update of the weights W. The RTL of `fpga.learner_pipeline` differs as
+size(W) / updates over the layers for the update of the weights W. The RTL of `fpga.learner_pipeline` differs as
 follows (`difference_terms`):
 
 - own times: a sample passes a stage in that stage's own time, while MAP uses the slowest stage's time for every
@@ -126,12 +126,12 @@ def pipeline_cycles(work: Pass, *, samples: int, interval: int = 1) -> int:
 def update_cycles(work: Pass, *, adam_latency: int) -> int:
     """Return the hardware's cycles for the update of all weights after a batch.
 
-    A word of weights is read per cycle, for all layers in parallel.
+    A part of a word of weights is read per cycle, for all layers in parallel.
 
     Args:
-        adam_latency: cycles from reading the last word to writing the last new weight.
+        adam_latency: cycles from reading the last weights to writing the last new weight.
     """
-    return max(layer.words for layer in work.trained_layers) + adam_latency
+    return max(layer.update_words for layer in work.trained_layers) + adam_latency
 
 
 def stage_count(work: Pass) -> int:
@@ -155,10 +155,10 @@ def map_pipeline_cycles(work: Pass, *, samples: int) -> int:
 def map_update_cycles(work: Pass, *, pipelines: int) -> int:
     """Return T_WU, the cycles of the weights' update by MAP's formula (VI-A2).
 
-    It is the sum over the trained layers of DP size(W) / lanes; the lanes are MAP's r_WU f. The result is `modelled`,
-    which means that it comes from a formula.
+    It is the sum over the trained layers of DP size(W) / updates; the updates per cycle are MAP's r_WU f. The result is
+    `modelled`, which means that it comes from a formula.
     """
-    return sum(pipelines * layer.words for layer in work.trained_layers)
+    return sum(pipelines * layer.update_words for layer in work.trained_layers)
 
 
 def map_cycles(work: Pass, *, samples: int, pipelines: int) -> int:
@@ -173,7 +173,7 @@ def difference_terms(work: Pass, *, samples: int, pipelines: int, adam_latency: 
     """Return the cycles of the hardware (RTL) beyond MAP's formula, by reason; they add up to the difference.
 
     Args:
-        adam_latency: cycles from the last word of sums to the last new weight.
+        adam_latency: cycles from the last sums to the last new weight.
 
     Returns:
         The cycles for "own times" (of each stage), "handing over" (samples from stage to stage), "policy" (tanh),
@@ -183,7 +183,7 @@ def difference_terms(work: Pass, *, samples: int, pipelines: int, adam_latency: 
         _ways(work), key=lambda item: sum(item[0]) + item[1] + item[2] + (samples - 1) * max(item[0])
     )
     own = sum(way) + (samples - 1) * max(way)
-    words = max(layer.words for layer in work.trained_layers)
+    words = max(layer.update_words for layer in work.trained_layers)
     return {
         "own times": own - map_pipeline_cycles(work, samples=samples),
         "handing over": handover,

@@ -50,6 +50,12 @@ def word_write(layer: LayerShape) -> wiring.Signature:
     )
 
 
+def word_and_part(layer: LayerShape, place: Value) -> tuple[Value, Value]:
+    """Return the number of a word, and of a part in it, of a number that counts the parts of all words of a layer."""
+    bits = layer.parts.bit_length() - 1
+    return (place[bits:], place[:bits]) if bits else (place, Const(0, 1))
+
+
 def _counter(size: int | Value) -> Signal:
     # One bit if there is one word: Verilog has no signals of zero bits.
     return Signal(range(max(2, size)) if isinstance(size, int) else size.shape())

@@ -32,8 +32,8 @@ class LearnerPipeline(wiring.Component):
 
     Ports:
         samples_<p>: In(stream of x: vector(inputs), y: vector(outputs)): the samples of pipeline p with their targets.
-        load_<l>: In(stream of address and weights, lanes x float32): initial words of the weights of layer l, taken
-            between updates.
+        load_<l>: In(stream of address and weights, updates x float32): initial weights of layer l, taken between
+            updates (`UpdateUnit.load`).
         rate, root: In(32): Adam's `corrections` for bias in float32, constant while batches are in the pipeline.
         updated_<l>: Out(stream of address and weights, lanes x float32): layer l's new weights, which the
             consumer must take at once.
@@ -58,8 +58,12 @@ class LearnerPipeline(wiring.Component):
         for p in range(pipelines):
             members[f"samples_{p}"] = In(stream.Signature(sample))
         for number, layer in enumerate(layers):
+            part = {
+                "address": range(layer.update_words),
+                "weights": data.ArrayLayout(WORD_BITS, layer.updates),
+            }
+            members[f"load_{number}"] = In(stream.Signature(data.StructLayout(part)))
             word = {"address": range(layer.words), "weights": data.ArrayLayout(WORD_BITS, layer.lanes)}
-            members[f"load_{number}"] = In(stream.Signature(data.StructLayout(word)))
             members[f"updated_{number}"] = Out(stream.Signature(data.StructLayout(word)))
         super().__init__(members)
 

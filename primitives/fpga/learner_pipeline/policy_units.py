@@ -6,7 +6,7 @@ the errors of the action are those of the critic's inputs, times tanh's derivati
 
 from typing import Any
 
-from amaranth.hdl import Cat, EnableInserter, Module, Signal, signed
+from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
@@ -21,6 +21,7 @@ from placerl.primitives.fpga.learner_pipeline.layer_shape import (
     TANH_CYCLES,
     LayerShape,
 )
+from placerl.primitives.fpga.learner_pipeline.td_loss import TdLossUnit
 from placerl.primitives.fpga.learner_pipeline.tensor_units import EMPTY, BackwardUnit, ForwardUnit
 from placerl.primitives.fpga.vector.stream_unit import StreamLane
 
@@ -257,29 +258,36 @@ class PolicyBackward(wiring.Component):
         return m
 
 
-class AscentLoss(wiring.Component):
-    """The loss of DDPG's actor, -Q: its error is -1 for every sample.
+class PassesLoss(wiring.Component):
+    """The losses of DDPG's two passes: that of the critic, `TdLossUnit`, or that of the actor, -Q.
+
+    The error of the actor's loss is -1 for every sample, a cycle after its value.
 
     Ports:
-        outputs: In(stream of vector(1)), targets: In(stream of 1), which has no meaning: taken together.
-        errors: Out(stream of vector(1)).
+        Those of `TdLossUnit`, whose results come only of the critic's pass. acts: In(1), it is the actor's pass, whose
+        samples have neither targets nor terms.
     """
 
     def __init__(self) -> None:
-        super().__init__(
-            {
-                "outputs": In(stream.Signature(vector(1))),
-                "targets": In(stream.Signature(1)),
-                "errors": Out(stream.Signature(vector(1))),
-            }
-        )
+        self._critic = TdLossUnit(1)
+        super().__init__({**self._critic.signature.members, "acts": In(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        both = self.outputs.valid & self.targets.valid
-        free = ~self.errors.valid | self.errors.ready
-        m.d.comb += [self.outputs.ready.eq(free & both), self.targets.ready.eq(free & both)]
-        m.d.comb += self.errors.payload[0].eq(-ONE)
+        m.submodules.critic = critic = self._critic
+        for name in ("targets", "terms", "tds"):
+            wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(critic, name))
+        ascends = Signal()
+        free = ~ascends | self.errors.ready
         with m.If(free):
-            m.d.sync += self.errors.valid.eq(both)
+            m.d.sync += ascends.eq(self.outputs.valid & self.acts)
+        m.d.comb += [
+            critic.huber.eq(self.huber),
+            critic.outputs.payload.eq(self.outputs.payload),
+            critic.outputs.valid.eq(self.outputs.valid & ~self.acts),
+            self.outputs.ready.eq(Mux(self.acts, free & self.outputs.valid, critic.outputs.ready)),
+            critic.errors.ready.eq(self.errors.ready & ~self.acts),
+            self.errors.valid.eq(Mux(self.acts, ascends, critic.errors.valid)),
+            self.errors.payload[0].eq(Mux(self.acts, -ONE, critic.errors.payload[0])),
+        ]
         return m

@@ -2,7 +2,7 @@
 
 import math
 
-from amaranth.hdl import Cat, Module, Mux, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,7 +11,7 @@ from placerl.primitives.fpga.export.ram import Ram
 from placerl.primitives.fpga.floating_point.convert import FromFixed, ToFixed
 from placerl.primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
 from placerl.primitives.fpga.floating_point.words import WORD_BITS, delayed, registered
-from placerl.primitives.fpga.learner_pipeline.layer import SUM_BITS, word_write
+from placerl.primitives.fpga.learner_pipeline.layer import SUM_BITS, all_of, word_and_part, word_write
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 from placerl.primitives.fpga.vector.stream_unit import StreamLane
 
@@ -113,10 +113,10 @@ class TargetLane(StreamLane):
 
 
 class UpdateUnit(wiring.Component):
-    """Updates the weights of one layer, a word of `lanes` weights per cycle.
+    """Updates the weights of one layer, a part of a word, `updates` weights, per cycle.
 
     For each word it takes the sums of all pipelines, adds them in a tree of adders, does Adam's step, and writes the
-    new weights. It keeps the weights and Adam's moments in float32.
+    new weights when it has all parts of the word. It keeps the weights and Adam's moments in float32.
 
     Args:
         batch_size: samples of a batch, in all pipelines; None: 1 / B is a port, and the unit also keeps the layer's
@@ -125,8 +125,9 @@ class UpdateUnit(wiring.Component):
     Ports:
         start: In(1), an update begins. rate, root: In(32): Adam's `corrections` in float32, constant during an update.
         take: Out(1), address: Out: for the gradient units: the word of sums that they output and clear.
-        sums: In(pipelines x lanes x signed(SUM_BITS)): these sums, a cycle after `take`.
-        load: In(stream): `weights`, an initial word in float32, for `address`; only between updates.
+        sums: In(pipelines x lanes x signed(SUM_BITS)): these sums, from a cycle after `take` until the next.
+        load: In(stream): `weights`, `updates` initial weights in float32, for `address`, which counts these parts of
+            words; only between updates.
         write: Out(word_write): a word of weights in fixed point for the forward and backward units.
         written: Out(1), `write` belongs to an update, not to `load`. weights: Out(lanes x 32): the updated word in
             float32.
@@ -134,8 +135,8 @@ class UpdateUnit(wiring.Component):
         scale: In(32), 1 / B; tau: In(32); copy: In(1), the target becomes the weights instead of moving by tau; moves:
             In(1), the target network changes at all. All are constant during an update; the first two are float32.
         write_target: Out(word_write): a word of the target's weights; `load` loads them with those of the network.
-        read: In(1), read_address: In: between updates, the word of weights (or, with read_target: In(1), of the
-            target's weights) that is on `read_data`: Out(lanes x 32), in float32, a cycle later.
+        read: In(1), read_address: In: between updates, the part of a word of weights (or, with read_target: In(1), of
+            the target's weights) that is on `read_data`: Out(updates x 32), in float32, a cycle later.
     """
 
     def __init__(self, layer: LayerShape, *, pipelines: int, batch_size: int | None):
@@ -143,9 +144,8 @@ class UpdateUnit(wiring.Component):
         self.program = target_program() if batch_size is None else adam_program(batch_size)
         lanes = layer.lanes
         sums = data.ArrayLayout(data.ArrayLayout(signed(SUM_BITS), lanes), pipelines)
-        load = data.StructLayout(
-            {"address": range(layer.words), "weights": data.ArrayLayout(WORD_BITS, lanes)}
-        )
+        part = data.ArrayLayout(WORD_BITS, layer.updates)
+        load = data.StructLayout({"address": range(layer.update_words), "weights": part})
         target: dict[str, wiring.Member] = {
             "scale": In(WORD_BITS),
             "tau": In(WORD_BITS),
@@ -154,8 +154,8 @@ class UpdateUnit(wiring.Component):
             "write_target": Out(word_write(layer)),
             "read": In(1),
             "read_target": In(1),
-            "read_address": In(range(layer.words)),
-            "read_data": Out(data.ArrayLayout(WORD_BITS, lanes)),
+            "read_address": In(range(layer.update_words)),
+            "read_data": Out(part),
         }
         super().__init__(
             {
@@ -175,31 +175,37 @@ class UpdateUnit(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        layer, lanes = self.layer, self.layer.lanes
+        layer, lanes = self.layer, self.layer.updates
+        running, place = self.take, self.address
+        if layer.parts > 1:
+            running, place = Signal(name="running"), Signal(range(layer.update_words), name="place")
+            word, part = word_and_part(layer, place)
+            m.d.comb += [self.take.eq(running & (part == 0)), self.address.eq(word)]
         m.d.comb += self.load.ready.eq(1)
         with m.If(self.start):
-            m.d.sync += [self.take.eq(1), self.address.eq(0)]
-        with m.Elif(self.take):
-            last = self.address == layer.words - 1
-            m.d.sync += [self.take.eq(~last), self.address.eq(Mux(last, 0, self.address + 1))]
+            m.d.sync += [running.eq(1), place.eq(0)]
+        with m.Elif(running):
+            last = place == layer.update_words - 1
+            m.d.sync += [running.eq(~last), place.eq(Mux(last, 0, place + 1))]
 
         # From the word's address to Adam's inputs, and from there to its results.
         before = 2 + FromFixed.latency
         after = self.program.latency
-        result_valid = delayed(m, self.take, before + after)
-        result_address = delayed(m, self.address, before + after)
+        result_valid = delayed(m, running, before + after)
+        result_address = delayed(m, place, before + after)
         keeps_target = self.batch_size is None
         names = ("weight", "mean", "square", *(("target",) if keeps_target else ()))
-        state = {name: Ram(width=lanes * WORD_BITS, depth=layer.words) for name in names}
+        state = {name: Ram(width=lanes * WORD_BITS, depth=layer.update_words) for name in names}
         for name, memory in state.items():
             m.submodules[name] = memory
             if keeps_target:
                 m.d.comb += [
-                    memory.read_enable.eq(self.take | self.read),
-                    memory.read_address.eq(Mux(self.take, self.address, self.read_address)),
+                    memory.read_enable.eq(running | self.read),
+                    memory.read_address.eq(Mux(running, place, self.read_address)),
                 ]
             else:
-                m.d.comb += [memory.read_enable.eq(self.take), memory.read_address.eq(self.address)]
+                m.d.comb += [memory.read_enable.eq(running), memory.read_address.eq(place)]
+        sums = self._sums(m, place)
         fixed, numbers, fixed_targets = [], [], []
         for lane in range(lanes):
             part = slice(lane * WORD_BITS, (lane + 1) * WORD_BITS)
@@ -213,7 +219,7 @@ class UpdateUnit(wiring.Component):
             weight, m.submodules[f"to_fixed_{lane}"] = shared(
                 platform, ToFixed, bits=FORMAT.bits, fraction_bits=FORMAT.fraction_bits
             )
-            total = sum((self.sums[p][lane] for p in range(1, self.pipelines)), self.sums[0][lane])
+            total = sum((sums[p][lane] for p in range(1, self.pipelines)), sums[0][lane])
             m.d.comb += gradient.operands[0].eq(registered(m, total, signed(SUM_BITS)))
             inputs = [gradient.result]
             inputs += [delayed(m, memory.read_data[part], before - 1) for memory in state.values()]
@@ -241,23 +247,55 @@ class UpdateUnit(wiring.Component):
             m.d.comb += memory.write_enable.eq(self.load.valid | updates)
             m.d.comb += memory.write_address.eq(address)
         cycles = ToFixed.latency
+        new = delayed(m, self.load.valid | result_valid, cycles)
+        word, part = word_and_part(layer, delayed(m, address, cycles))
+        ends = [part == layer.parts - 1] if layer.parts > 1 else []
+
+        def write(port: wiring.PureInterface, numbers: list[Value], valid: Value) -> None:
+            """Write a word of numbers in fixed point when its last part comes."""
+            m.d.comb += [
+                port.enable.eq(all_of([valid, *ends])),
+                port.address.eq(word),
+                port.data.eq(self._word(m, Cat(numbers), valid)),
+            ]
+
+        write(self.write, fixed, new)
+        updated = delayed(m, result_valid & ~self.load.valid, cycles)
+        weights = delayed(m, Cat(number[:WORD_BITS] for number in numbers), cycles)
         m.d.comb += [
-            self.write.enable.eq(delayed(m, self.load.valid | result_valid, cycles)),
-            self.write.address.eq(delayed(m, address, cycles)),
-            self.write.data.eq(Cat(fixed)),
-            self.written.eq(delayed(m, result_valid & ~self.load.valid, cycles)),
-            self.weights.as_value().eq(delayed(m, Cat(number[:WORD_BITS] for number in numbers), cycles)),
+            self.written.eq(all_of([updated, *ends])),
+            self.weights.as_value().eq(self._word(m, weights, new)),
         ]
         if keeps_target:
             read_target = registered(m, self.read_target)
-            m.d.comb += [
-                self.write_target.enable.eq(
-                    delayed(m, self.load.valid | (result_valid & self.moves), cycles)
-                ),
-                self.write_target.address.eq(self.write.address),
-                self.write_target.data.eq(Cat(fixed_targets)),
-                self.read_data.as_value().eq(
-                    Mux(read_target, state["target"].read_data, state["weight"].read_data)
-                ),
-            ]
+            moved = delayed(m, self.load.valid | (result_valid & self.moves), cycles)
+            write(self.write_target, fixed_targets, moved)
+            m.d.comb += self.read_data.as_value().eq(
+                Mux(read_target, state["target"].read_data, state["weight"].read_data)
+            )
         return m
+
+    def _sums(self, m: Module, place: Value) -> list[list[Value]]:
+        """Return for each pipeline the sums of the part of a word that `place` named in the cycle before."""
+        layer = self.layer
+        if layer.parts == 1:
+            return [[self.sums[p][lane] for lane in range(layer.lanes)] for p in range(self.pipelines)]
+        _, part = word_and_part(layer, place)
+        at = registered(m, part)
+        return [
+            [
+                Array(self.sums[p][other] for other in range(lane, layer.lanes, layer.updates))[at]
+                for lane in range(layer.updates)
+            ]
+            for p in range(self.pipelines)
+        ]
+
+    def _word(self, m: Module, part: Value, valid: Value) -> Value:
+        """Return the word that ends with this part, of which the parts before came with `valid`."""
+        if self.layer.parts == 1:
+            return part
+        before = Signal(len(part) * (self.layer.parts - 1), name="before")
+        word = Cat(before, part)
+        with m.If(valid):
+            m.d.sync += before.eq(word[len(part) :])
+        return word

@@ -10,9 +10,9 @@ from amaranth.lib.wiring import In
 from placerl.primitives.fpga.floating_point.words import WORD_BITS
 from placerl.primitives.fpga.learner_pipeline.layer import vector
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, TANH_CYCLES
-from placerl.primitives.fpga.learner_pipeline.policy_units import AscentLoss, PolicyBackward, PolicyForward
-from placerl.primitives.fpga.learner_pipeline.stages import Stages
-from placerl.primitives.fpga.learner_pipeline.td_loss import TdLossUnit, terms
+from placerl.primitives.fpga.learner_pipeline.policy_units import PassesLoss, PolicyBackward, PolicyForward
+from placerl.primitives.fpga.learner_pipeline.stages import LaterEntry, Stages
+from placerl.primitives.fpga.learner_pipeline.td_loss import terms
 from placerl.primitives.fpga.learner_pipeline.tensor_units import BackwardUnit, ForwardUnit, GradientUnit
 from placerl.primitives.fpga.map_accelerator.learner_ports import TD_DEPTH, deal, learner_ports, sample
 from placerl.primitives.fpga.map_accelerator.settings import AcceleratorSettings
@@ -22,7 +22,7 @@ from placerl.primitives.fpga.map_accelerator.updates import NetworkUpdates, Scal
 class DdpgLearner(wiring.Component):
     """Trains critic and actor on one batch, which it takes twice: the actor's pass needs the new critic.
 
-    Each pass has units of its own; those of the critic's layers in both passes hold the same weights.
+    The passes share the units of the critic's layers.
 
     Args:
         settings: sizes, with an actor.
@@ -41,31 +41,18 @@ class DdpgLearner(wiring.Component):
         m = Module()
         settings = self.settings
         actor, critic = settings.actor, settings.layers
-        inputs, queues = [], []
-        critics: list[Stages] = []
-        actors: list[Stages] = []
-        for p in range(settings.pipelines):
-            taken = stream.Signature(sample(settings)).create()
-            to_critic, queue, critic_stages = self._critic_pass(m, p, taken.payload)
-            to_actor, actor_stages = self._actor_pass(m, p, taken.payload)
-            m.d.comb += [
-                to_critic.valid.eq(taken.valid & ~self.acts),
-                to_actor.valid.eq(taken.valid & self.acts),
-                taken.ready.eq(Mux(self.acts, to_actor.ready, to_critic.ready)),
-            ]
-            inputs.append(taken)
-            queues.append(queue)
-            critics.append(critic_stages)
-            actors.append(actor_stages)
-        deal(m, self, inputs, queues)
+        pipelines = [self._pipeline(m, p) for p in range(settings.pipelines)]
+        deal(m, self, [inputs for inputs, _, _ in pipelines], [queue for _, queue, _ in pipelines])
+        every = [stages for _, _, stages in pipelines]
 
+        count = len(actor)
         shared: dict[str, Any] = {"m": m, "learner": self, "samples": self.samples_per_pipeline}
         of_actor = NetworkUpdates(
             layers=actor,
             first=0,
             begin=self.begin & self.acts,
             scalars=self.actor_scalars,
-            gradients=[stages.gradient for stages in actors],
+            gradients=[stages.gradient[:count] for stages in every],
             **shared,
         )
         of_critic = NetworkUpdates(
@@ -73,20 +60,16 @@ class DdpgLearner(wiring.Component):
             first=len(actor),
             begin=self.begin & ~self.acts,
             scalars=self.scalars,
-            gradients=[stages.gradient for stages in critics],
+            gradients=[stages.gradient[count:] for stages in every],
             **shared,
         )
-        count = len(actor)
-        for stages in critics:
-            of_critic.write(stages.forward)
-            of_critic.write(stages.backward, first=1)
-            of_actor.write(stages.target[:count], target=True)
-            of_critic.write(stages.target[count:], target=True)
-        for stages in actors:
+        for stages in every:
             of_actor.write(stages.forward[:count])
             of_critic.write(stages.forward[count:])
             of_actor.write(stages.backward[: count - 1], first=1)
             of_critic.write(stages.backward[count - 1 :])
+            of_actor.write(stages.target[:count], target=True)
+            of_critic.write(stages.target[count:], target=True)
         m.d.comb += self.finished.eq(Mux(self.acts, of_actor.finished, of_critic.finished))
         return m
 
@@ -116,35 +99,55 @@ class DdpgLearner(wiring.Component):
         ]
         return queue
 
-    def _critic_pass(self, m: Module, p: int, given: Any) -> tuple[Any, Any, Stages]:
-        """Add the critic's pass of a pipeline, and return its samples (without payload), TD errors and units."""
+    def _pipeline(self, m: Module, p: int) -> tuple[stream.Interface, Any, Stages]:
+        """Add one pipeline, and return its samples, the queue of its TD errors, and its units.
+
+        Samples of the actor's pass enter at the actor's first layer, those of the critic's pass at the critic's first.
+        """
         settings = self.settings
-        layers = settings.layers
-        loss = TdLossUnit(1)
+        actor, critic = settings.actor, settings.layers
+        back: list[Any] = [BackwardUnit(layer) for layer in actor[1:]]
+        back += [PolicyBackward(critic[0], settings.states), *(BackwardUnit(layer) for layer in critic[1:])]
+        loss = PassesLoss()
+        pair = stream.Signature(vector(settings.pair)).create()
         stages = Stages(
-            forward=self._values(),
+            forward=[*self._policy(), *self._values()],
             loss=loss,
-            backward=[BackwardUnit(layer) for layer in layers[1:]],
-            gradient=[GradientUnit(layer) for layer in layers],
+            backward=back,
+            gradient=[GradientUnit(layer) for layer in settings.networks],
             target=[*self._policy(), *self._values()],
             held=self._held,
+            later=LaterEntry(len(actor), pair, ~self.acts),
         )
         depth = stages.depth
         m.submodules[f"terms_{p}"] = waiting = SyncFIFOBuffered(width=terms(1).size, depth=depth)
         m.submodules[f"tds_{p}"] = tds = SyncFIFOBuffered(width=WORD_BITS, depth=TD_DEPTH)
-        policy: Any = stages.target[len(settings.actor) - 1]
-        states = self._states(m, f"next_states_{p}", policy, depth)
-        offered = stream.Signature(1).create()
-        x = stream.Signature(vector(settings.pair)).create()
+        policies: list[Any] = [units[len(actor) - 1] for units in (stages.forward, stages.target)]
+        states = self._states(m, f"states_{p}", policies[0], depth)
+        next_states = self._states(m, f"next_states_{p}", policies[1], depth)
+        inputs = stream.Signature(sample(settings)).create()
+        given = inputs.payload
+        x = stream.Signature(vector(settings.states)).create()
         y = stream.Signature(vector(settings.states)).create()
-        taken = offered.valid & offered.ready
+        taken = inputs.valid & inputs.ready
+        criticises = taken & ~self.acts
         m.d.comb += [
-            offered.ready.eq(x.ready & y.ready & waiting.w_rdy & states.w_rdy),
-            x.payload.as_value().eq(Cat(given.state.as_value(), given.action.as_value())),
+            inputs.ready.eq(
+                Mux(
+                    self.acts,
+                    x.ready & states.w_rdy,
+                    pair.ready & y.ready & waiting.w_rdy & next_states.w_rdy,
+                )
+            ),
+            x.payload.eq(given.state),
+            states.w_data.eq(given.state.as_value()),
+            *(valid.eq(taken & self.acts) for valid in (x.valid, states.w_en)),
+            pair.payload.as_value().eq(Cat(given.state.as_value(), given.action.as_value())),
             y.payload.eq(given.next_state),
-            states.w_data.eq(given.next_state.as_value()),
+            next_states.w_data.eq(given.next_state.as_value()),
             waiting.w_data.eq(given.terms),
-            *(valid.eq(taken) for valid in (x.valid, y.valid, waiting.w_en, states.w_en)),
+            *(valid.eq(criticises) for valid in (pair.valid, y.valid, waiting.w_en, next_states.w_en)),
+            loss.acts.eq(self.acts),
             loss.huber.eq(self.huber),
             loss.terms.payload.as_value().eq(waiting.r_data),
             loss.terms.valid.eq(waiting.r_rdy),
@@ -153,40 +156,7 @@ class DdpgLearner(wiring.Component):
             tds.w_en.eq(loss.tds.valid & tds.w_rdy),
             loss.tds.ready.eq(tds.w_rdy),
         ]
-        self._add(m, f"critic_{p}", stages, x, y)
-        return offered, tds, stages
-
-    def _actor_pass(self, m: Module, p: int, given: Any) -> tuple[Any, Stages]:
-        """Add the actor's pass of a pipeline, and return its samples (without payload) and its units."""
-        settings = self.settings
-        actor, critic = settings.actor, settings.layers
-        back: list[Any] = [BackwardUnit(layer) for layer in actor[1:]]
-        back += [PolicyBackward(critic[0], settings.states), *(BackwardUnit(layer) for layer in critic[1:])]
-        stages = Stages(
-            forward=[*self._policy(), *self._values()],
-            loss=AscentLoss(),
-            backward=back,
-            gradient=[GradientUnit(layer) for layer in actor],
-            held=self._held,
-        )
-        policy: Any = stages.forward[len(actor) - 1]
-        states = self._states(m, f"states_{p}", policy, stages.depth)
-        offered = stream.Signature(1).create()
-        x = stream.Signature(vector(settings.states)).create()
-        y = stream.Signature(1).create()
-        taken = offered.valid & offered.ready
-        m.d.comb += [
-            offered.ready.eq(x.ready & y.ready & states.w_rdy),
-            x.payload.eq(given.state),
-            states.w_data.eq(given.state.as_value()),
-            *(valid.eq(taken) for valid in (x.valid, y.valid, states.w_en)),
-        ]
-        self._add(m, f"actor_{p}", stages, x, y)
-        return offered, stages
-
-    @staticmethod
-    def _add(m: Module, name: str, stages: Stages, x: Any, y: Any) -> None:
-        """Add the units of a pass in a module of their own."""
         inner = Module()
         stages.add_to(inner, x, y)
-        m.submodules[name] = inner
+        m.submodules[f"pipeline_{p}"] = inner
+        return inputs, tds, stages

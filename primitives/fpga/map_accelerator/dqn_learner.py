@@ -42,10 +42,10 @@ class DqnLearner(wiring.Component):
         samples_per_pipeline: In, PI; scalars: In(Scalars); huber, copy, moves: In(1): Huber's loss, and the target
             network's step (`UpdateUnit`). All are constant during a batch.
         samples: In(stream of `sample`): the batch. tds: Out(stream of Number): its TD errors, in the same order.
-        load_<l>: In(stream of address and weights, lanes x float32): words of the weights of layer l and of its target,
-            taken between batches. Adam's moments become 0.
-        read: In(1), read_target: In(1), read_address: In(16): between batches, a word of each layer is read.
-        read_<l>: Out(lanes x 32), the word of layer l, a cycle later.
+        load_<l>: In(stream of address and weights, updates x float32): weights of layer l and of its target, taken
+            between batches (`UpdateUnit.load`). Adam's moments become 0.
+        read: In(1), read_target: In(1), read_address: In(16): between batches, a part of a word of each layer is read.
+        read_<l>: Out(updates x 32), the weights of layer l, a cycle later.
     """
 
     def __init__(self, settings: AcceleratorSettings):

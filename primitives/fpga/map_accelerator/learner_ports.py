@@ -42,12 +42,12 @@ def learner_ports(settings: AcceleratorSettings) -> dict[str, Any]:
         "tds": Out(stream.Signature(Number)),
         "read": In(1),
         "read_target": In(1),
-        "read_address": In(range(max(2, *(layer.words for layer in settings.networks)))),
+        "read_address": In(range(max(2, *(layer.update_words for layer in settings.networks)))),
     }
     for number, layer in enumerate(settings.networks):
-        word = {"address": range(layer.words), "weights": data.ArrayLayout(WORD_BITS, layer.lanes)}
+        word = {"address": range(layer.update_words), "weights": data.ArrayLayout(WORD_BITS, layer.updates)}
         ports[f"load_{number}"] = In(stream.Signature(data.StructLayout(word)))
-        ports[f"read_{number}"] = Out(data.ArrayLayout(WORD_BITS, layer.lanes))
+        ports[f"read_{number}"] = Out(data.ArrayLayout(WORD_BITS, layer.updates))
     return ports
 
 

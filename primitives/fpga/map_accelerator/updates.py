@@ -7,7 +7,7 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 
 from placerl.primitives.fpga.floating_point.words import WORD_BITS
-from placerl.primitives.fpga.learner_pipeline.layer import all_of
+from placerl.primitives.fpga.learner_pipeline.layer import all_of, word_and_part
 from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
 from placerl.primitives.fpga.learner_pipeline.update_unit import UpdateUnit
 
@@ -63,6 +63,7 @@ class NetworkUpdates:
                 update.read_address.eq(learner.read_address),
                 getattr(learner, f"read_{number}").eq(update.read_data),
             ]
+            loaded, _ = word_and_part(layer, update.load.payload.address)
             for p, units in enumerate(gradients):
                 gradient = units[at]
                 added = Signal.like(samples, name=f"added_{p}_{number}")
@@ -74,7 +75,7 @@ class NetworkUpdates:
                 m.d.comb += [
                     # New weights clear the sums, of which a reset within a step leaves some.
                     gradient.take.eq(update.take | update.load.valid),
-                    gradient.address.eq(Mux(update.load.valid, update.load.payload.address, update.address)),
+                    gradient.address.eq(Mux(update.load.valid, loaded, update.address)),
                     update.sums[p].eq(gradient.sums),
                 ]
             with m.If(begin):

@@ -1,6 +1,7 @@
 """Moves all weights between the host's stream of 32-bit words and the learner's memories.
 
-The order is that of the memories (`LayerShape`): layer by layer, word by word, lane by lane.
+The order is that of the memories (`LayerShape`): layer by layer, word by word, lane by lane. A word of these ports is
+a part of a memory's word, as the update unit has it.
 """
 
 from collections.abc import Sequence
@@ -25,10 +26,10 @@ class _Place:
 
     def __init__(self, m: Module, layers: Sequence[LayerShape]):
         self.layer = Signal(range(max(2, len(layers))))
-        self.address = Signal(range(max(2, *(layer.words for layer in layers))))
-        self.lane = Signal(range(max(2, *(layer.lanes for layer in layers))))
-        lanes = Array([layer.lanes for layer in layers])[self.layer]
-        words = Array([layer.words for layer in layers])[self.layer]
+        self.address = Signal(range(max(2, *(layer.update_words for layer in layers))))
+        self.lane = Signal(range(max(2, *(layer.updates for layer in layers))))
+        lanes = Array([layer.updates for layer in layers])[self.layer]
+        words = Array([layer.update_words for layer in layers])[self.layer]
         self.last_lane = self.lane == lanes - 1
         self._last_word = self.address == words - 1
         self._last_layer = self.layer == len(layers) - 1
@@ -60,14 +61,17 @@ class WeightLoader(wiring.Component):
         self.layers = tuple(layers)
         members: dict[str, Any] = {"words": In(axi_stream(WORD_BITS)), "breaks": Out(1)}
         for number, layer in enumerate(layers):
-            word = {"address": range(layer.words), "weights": data.ArrayLayout(WORD_BITS, layer.lanes)}
+            word = {
+                "address": range(layer.update_words),
+                "weights": data.ArrayLayout(WORD_BITS, layer.updates),
+            }
             members[f"load_{number}"] = Out(stream.Signature(data.StructLayout(word)))
         super().__init__(members)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         place = _Place(m, self.layers)
-        kept = Signal(WORD_BITS * max(layer.lanes for layer in self.layers))
+        kept = Signal(WORD_BITS * max(layer.updates for layer in self.layers))
         both = Cat(kept[WORD_BITS:], self.words.payload.data)
         m.d.comb += [
             self.words.ready.eq(1),
@@ -83,7 +87,7 @@ class WeightLoader(wiring.Component):
             m.d.comb += [
                 load.valid.eq(self.words.valid & place.last_lane & (place.layer == number)),
                 load.payload.address.eq(place.address),
-                load.payload.weights.as_value().eq(both[-WORD_BITS * layer.lanes :]),
+                load.payload.weights.as_value().eq(both[-WORD_BITS * layer.updates :]),
             ]
         return m
 
@@ -93,7 +97,7 @@ class WeightReader(wiring.Component):
 
     Ports:
         start: In(1), starts to send. busy: Out(1), it sends.
-        read: Out(1), address: Out: a word of every layer is read. read_<l>: In(lanes x 32), it, a cycle later.
+        read: Out(1), address: Out: a word of every layer is read. read_<l>: In(updates x 32), it, a cycle later.
         words: Out(axi_stream(32)): float32 numbers.
     """
 
@@ -104,10 +108,10 @@ class WeightReader(wiring.Component):
                 "start": In(1),
                 "busy": Out(1),
                 "read": Out(1),
-                "address": Out(range(max(2, *(layer.words for layer in layers)))),
+                "address": Out(range(max(2, *(layer.update_words for layer in layers)))),
                 "words": Out(axi_stream(WORD_BITS)),
                 **{
-                    f"read_{number}": In(data.ArrayLayout(WORD_BITS, layer.lanes))
+                    f"read_{number}": In(data.ArrayLayout(WORD_BITS, layer.updates))
                     for number, layer in enumerate(layers)
                 },
             }
@@ -116,7 +120,7 @@ class WeightReader(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         place = _Place(m, self.layers)
-        lanes = range(max(layer.lanes for layer in self.layers))
+        lanes = range(max(layer.updates for layer in self.layers))
         m.d.comb += [
             self.address.eq(place.address),
             self.words.payload.last.eq(place.last),
@@ -125,7 +129,7 @@ class WeightReader(wiring.Component):
             for number, layer in enumerate(self.layers):
                 with m.Case(number):
                     port = getattr(self, f"read_{number}")
-                    number_of_lane = Array(port[min(lane, layer.lanes - 1)] for lane in lanes)
+                    number_of_lane = Array(port[min(lane, layer.updates - 1)] for lane in lanes)
                     m.d.comb += self.words.payload.data.eq(number_of_lane[place.lane])
         with m.FSM():
             with m.State("IDLE"), m.If(self.start):

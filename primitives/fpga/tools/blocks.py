@@ -1,6 +1,7 @@
 """The hardware blocks that users can export and synthesise, by name, with their parameters."""
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,23 @@ class Words:
         return ", ".join(self.words)
 
 
+@dataclass(frozen=True)
+class Text:
+    """The allowed values of a block's parameter that is a text: those that a regular expression matches.
+
+    Attributes:
+        expression: matches the whole text.
+        meaning: what is allowed, for readers.
+    """
+
+    expression: str
+    meaning: str
+
+    def __str__(self) -> str:
+        return self.meaning
+
+
+_PER_LAYER = r"\d+(/\d+)*(,\d+(/\d+)*)?"
 Banks = Annotated[int, Whole(2, 64)]
 Fanout = Annotated[int, Whole(2, 256)]
 Levels = Annotated[int, Whole(1, 32)]
@@ -232,11 +250,19 @@ def _ppo_accelerator(
     return accelerator_for(network, side=side, batch=batch, relu=activation == "relu")
 
 
-def _map_accelerator(
+def _map_accelerator(  # noqa: PLR0913 (a block: its parameters)
     network: Annotated[
-        str, Words(("cartpole", "cartpole-ddpg", "hopper-ddpg", "small", "small-ddpg"))
+        str,
+        Text(
+            r"cartpole|cartpole-ddpg|hopper-ddpg|small|small-ddpg|\d+(-\d+)+(,\d+(-\d+)+)?",
+            "cartpole, cartpole-ddpg, hopper-ddpg, small, small-ddpg, or the neurons of a Q network's layers, such as "
+            "4-8-8-2, or of an actor's and a critic's: 4-8-1,5-8-1",
+        ),
     ] = "cartpole",
-    lanes: Neurons = 1,
+    lanes: Annotated[str, Text(_PER_LAYER, "a number, or one for each layer: 2/8/1,2/8/1")] = "1",
+    updates: Annotated[
+        str, Text(_PER_LAYER, "as lanes, each divided by a power of two; 0: as many as lanes")
+    ] = "0",
     pipelines: Annotated[int, Whole(1, 32)] = 1,
     batch: Annotated[int, Whole(1, 1 << 14)] = 32,
     banks: Annotated[int, Whole(1, 64)] = 1,
@@ -246,17 +272,14 @@ def _map_accelerator(
 ) -> Any:
     """MAP's whole accelerator for DQN or DDPG: replay, learner pipelines, target network, host interface (MAP IV)."""
     from placerl.primitives.fpga.map_accelerator.accelerator import MapAccelerator
-    from placerl.primitives.fpga.map_accelerator.settings import (
-        ACTORS,
-        NETWORKS,
-        AcceleratorSettings,
-        layers_of,
-    )
+    from placerl.primitives.fpga.map_accelerator.described import networks_of
+    from placerl.primitives.fpga.map_accelerator.settings import AcceleratorSettings
 
+    *actor, layers = networks_of(network, lanes, updates)
     return MapAccelerator(
         AcceleratorSettings(
-            layers_of(NETWORKS[network], lanes),
-            actor=layers_of(ACTORS.get(network, ()), lanes),
+            layers,
+            actor=actor[0] if actor else (),
             pipelines=pipelines,
             largest_batch=batch,
             banks=banks,
@@ -305,7 +328,7 @@ class Block:
         """The allowed values of each parameter as text, by name."""
         return {name: str(self._limits(name) or "true, false") for name in self.defaults}
 
-    def _limits(self, name: str) -> Whole | Words | None:
+    def _limits(self, name: str) -> Whole | Words | Text | None:
         of_its_type = get_args(inspect.signature(self.make).parameters[name].annotation)
         return of_its_type[1] if of_its_type else None
 
@@ -327,7 +350,7 @@ class Block:
         return values
 
 
-def _parsed(name: str, text: str, limits: Whole | Words | None) -> int | str | bool:
+def _parsed(name: str, text: str, limits: Whole | Words | Text | None) -> int | str | bool:
     refused = ValueError(f"{name}: found {text!r}; allowed: {limits or 'true, false'}")
     if isinstance(limits, Whole):
         try:
@@ -337,6 +360,10 @@ def _parsed(name: str, text: str, limits: Whole | Words | None) -> int | str | b
         if not limits.lowest <= number <= limits.highest:
             raise refused
         return number
+    if isinstance(limits, Text):
+        if not re.fullmatch(limits.expression, text):
+            raise refused
+        return text
     if text not in (limits.words if limits else ("true", "false")):
         raise refused
     return text if limits else text == "true"

@@ -20,7 +20,7 @@ priorities, is `fpga.map_accelerator`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from math import ceil
 
 from placerl.primitives.algorithms import Algorithm
@@ -42,6 +42,8 @@ from placerl.primitives.learner.fpga.pipeline_resources import (
 ALGORITHMS = ("dqn", "ddpg")
 BOARD = "u200"  # MAP VII-A
 MOST_PIPELINES = 32
+MOST_PARTS = 64
+"""Most parts of a word of weights that are updated one after another."""
 
 Sizes = tuple[int, ...]
 """The numbers of neurons of a network's layers, beginning with its inputs."""
@@ -98,7 +100,8 @@ class PipelineDesign:
     """The hardware of MAP's learner pipeline (units for every layer) for an algorithm at one batch size.
 
     Attributes:
-        networks: by name, the layers of each trained network, with their lanes (multipliers per unit).
+        networks: by name, the layers of each trained network, with their lanes (multipliers per unit) and updates
+            (weights that are updated per cycle).
         double: whether a greedy action is computed in parallel with the target network (double DQN).
         pipelines: DP, number of pipelines, which divide a batch.
         samples: PI, samples of a batch per pipeline.
@@ -347,8 +350,8 @@ def _designs(
         -(-outputs // lanes) * (inputs + 1) for inputs, outputs in every for lanes in range(1, outputs + 1)
     }
     best: dict[int, PipelineDesign] = {}
-    for cycles in sorted(slowest):
-        networks = {name: balanced(network, cycles) for name, network in sizes}
+    for cycles, bits in product(sorted(slowest), range(MOST_PARTS.bit_length())):
+        networks = {name: balanced(network, cycles, cycles << bits) for name, network in sizes}
         for pipelines in pipeline_counts(batch_size):
             design = PipelineDesign(networks, double, pipelines, batch_size // pipelines)
             if design.resources.fits(limit):
@@ -360,16 +363,26 @@ def _order(design: PipelineDesign) -> tuple[int, int]:
     return design.formula_cycles, design.resources.dsps
 
 
-def balanced(sizes: Sequence[int], slowest_cycles: int) -> tuple[LayerShape, ...]:
-    """Return a network's layers, each with the fewest lanes (multipliers) that are fast enough (MAP VI-A2, a).
+def balanced(sizes: Sequence[int], slowest_cycles: int, update_cycles: int = 0) -> tuple[LayerShape, ...]:
+    """Return a network's layers, each with the fewest lanes and updates that are fast enough (MAP VI-A2, a).
+
+    Lanes are a unit's multipliers, and updates the weights that are updated per cycle. Lanes are rounded up to a
+    multiple of the parts into which updates divide them.
 
     Args:
         sizes: neurons of the network's layers, beginning with its inputs.
         slowest_cycles: most cycles that a layer may take per sample. A layer that cannot be as fast has a lane for
             every output.
+        update_cycles: most cycles that a layer's update may take, if its parts are at most its lanes; 0: every layer
+            updates a whole word per cycle.
     """
     layers = []
     for inputs, outputs in pairwise(sizes):
         blocks = max(1, slowest_cycles // (inputs + 1))
-        layers.append(LayerShape(inputs, outputs, -(-outputs // min(blocks, outputs))))
+        layer = LayerShape(inputs, outputs, -(-outputs // min(blocks, outputs)))
+        most = min(layer.lanes, MOST_PARTS, max(1, update_cycles // layer.words))
+        parts = 1 << most.bit_length() - 1
+        while (lanes := -(-layer.lanes // parts) * parts) > outputs:
+            parts //= 2
+        layers.append(LayerShape(inputs, outputs, lanes, lanes // parts))
     return tuple(layers)

@@ -22,6 +22,9 @@ NEURON_LUTS = 27
 """Look-up tables per input of a layer's unit: its share of the multiplexer and of the queue for the gradients."""
 QUEUE_FLIP_FLOPS = 4 * FORMAT.bits
 """Flip-flops per output of a layer's unit: two queues of two words each, to the next unit and to the gradients."""
+PART_LUTS, PART_FLIP_FLOPS = 22, 64
+"""Resources per lane of a layer that updates its words in parts: a third of a look-up table per bit of a pipeline's
+sum, which a multiplexer selects, and the new weights of network and target until the word is complete."""
 SUM_BITS, MOMENT_BITS = 64, 96
 """Bits per weight: of a gradient sum in each pipeline, and of the weight and its moments in the update (float32)."""
 BLOCK_BITS, BLOCK_WORDS, LARGEST_LUT_RAM = 72, 512, 64
@@ -91,22 +94,24 @@ def taken(
         updated: the layers whose weights are updated, once for all pipelines.
     """
     units = (*forward, *backward, *gradient)
-    lanes, adam = sum(unit.lanes for unit in units), sum(layer.lanes for layer in updated)
+    lanes, adam = sum(unit.lanes for unit in units), sum(layer.updates for layer in updated)
+    divided = sum(layer.lanes for layer in updated if layer.parts > 1)
     registers = FORMAT.bits * sum(unit.inputs + unit.outputs for unit in units)
     queues = QUEUE_FLIP_FLOPS * (sum(u.outputs for u in forward) + sum(u.inputs for u in backward))
     inputs = sum(unit.inputs for unit in (*forward, *gradient)) + sum(unit.outputs for unit in backward)
-    memories = sum(_blocks(unit, FORMAT.bits) for unit in (*forward, *backward))
-    memories += sum(_blocks(unit, SUM_BITS) for unit in gradient)
+    memories = sum(_blocks(unit.word_bits, unit.words) for unit in (*forward, *backward))
+    memories += sum(_blocks(unit.lanes * SUM_BITS, unit.words) for unit in gradient)
     return PipelineResources(
         dsps=pipelines * lanes * MULTIPLIER_DSPS + adam * ADAM_DSPS,
-        luts=pipelines * (lanes * LANE_LUTS + inputs * NEURON_LUTS) + adam * ADAM_LUTS,
-        flip_flops=pipelines * (lanes * LANE_FLIP_FLOPS + registers + queues) + adam * ADAM_FLIP_FLOPS,
-        block_rams=pipelines * memories + sum(_blocks(layer, MOMENT_BITS) for layer in updated),
+        luts=pipelines * (lanes * LANE_LUTS + inputs * NEURON_LUTS + divided * PART_LUTS) + adam * ADAM_LUTS,
+        flip_flops=pipelines * (lanes * LANE_FLIP_FLOPS + registers + queues)
+        + divided * PART_FLIP_FLOPS
+        + adam * ADAM_FLIP_FLOPS,
+        block_rams=pipelines * memories
+        + sum(_blocks(layer.updates * MOMENT_BITS, layer.update_words) for layer in updated),
     )
 
 
-def _blocks(layer: LayerShape, bits: int) -> int:
-    """Return the block RAMs of a memory with `bits` for each weight, a word of all lanes in a cycle."""
-    if layer.words <= LARGEST_LUT_RAM:
-        return 0
-    return ceil(layer.lanes * bits / BLOCK_BITS) * ceil(layer.words / BLOCK_WORDS)
+def _blocks(width: int, words: int) -> int:
+    """Return the block RAMs of a memory with words of `width` bits."""
+    return 0 if words <= LARGEST_LUT_RAM else ceil(width / BLOCK_BITS) * ceil(words / BLOCK_WORDS)

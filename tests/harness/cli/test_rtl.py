@@ -62,6 +62,21 @@ def test_rtl_refuses_a_folder_that_cannot_be_written_before_it_exports(
         (["gemm-core", "configurable=true", "width=7"], ["width", "found 7", "an even number of bits"]),
         (["reduce-unit", "lanes=3"], ["lanes", "found 3", "a power of two"]),
         (["learner-pipeline", "lanes=9"], ["lanes", "found 9", "1 to 8"]),
+        (["map-accelerator", "network=cartpol"], ["network", "did you mean cartpole?"]),
+        (["map-accelerator", "lanes=1/x"], ["lanes", "found '1/x'", "one for each layer"]),
+        (["map-accelerator", "lanes=4", "updates=3"], ["updates", "found 3", "4, 2, 1"]),
+        (["map-accelerator", "--device", "u200"], ["--device", "found u200", "with --explored"]),
+        (["gemm-core", "--explored", "hopper-ddpg"], ["--explored", "with map-accelerator"]),
+        (
+            ["map-accelerator", "--explored", "hopper-ddpg", "lanes=4"],
+            ["lanes: found 4", "without --explored"],
+        ),
+        (["map-accelerator", "--explored", "pong-dqn"], ["NETWORK", "a workload whose network is an MLP"]),
+        (["map-accelerator", "--explored", "hopper-sac"], ["NETWORK", "found 'hopper-sac'"]),
+        (
+            ["map-accelerator", "--explored", "1,1,9000"],
+            ["--explored", "a network whose learner pipeline fits"],
+        ),
     ],
 )
 def test_rtl_refuses_wrong_parameters(

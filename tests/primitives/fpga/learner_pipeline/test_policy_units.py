@@ -10,7 +10,7 @@ from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 from placerl.primitives.fpga.learner_pipeline.policy_units import (
     ONE,
-    AscentLoss,
+    PassesLoss,
     PolicyBackward,
     PolicyForward,
     TimedPolicyBackward,
@@ -76,8 +76,9 @@ def test_the_golden_models_are_tanh_and_its_derivative() -> None:
 
 
 def test_the_actors_loss_rises_by_its_value() -> None:
-    loss = interpreted(AscentLoss())
-    run = loss.run({"outputs": [[5], [-7]], "targets": [0, 0]}, {"errors": 2})
+    loss = interpreted(PassesLoss())
+    loss.write("acts", 1)
+    run = loss.run({"outputs": [[5], [-7]]}, {"errors": 2})
     np.testing.assert_array_equal(run.outputs["errors"], [[-ONE], [-ONE]])
 
 

@@ -11,6 +11,7 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.learner_pipeline.layer_shape import LayerShape
 from placerl.primitives.fpga.map_accelerator.accelerator import MapAccelerator
+from placerl.primitives.fpga.map_accelerator.described import networks_of
 from placerl.primitives.fpga.map_accelerator.settings import ACTORS, NETWORKS, AcceleratorSettings, layers_of
 from placerl.primitives.fpga.map_accelerator.timer import RUN_CYCLES, step_cycles
 from tests.primitives.fpga.interpreter import interpreted
@@ -24,11 +25,11 @@ SMALL = AcceleratorSettings(layers_of(NETWORKS["small"], 1), largest_batch=8, le
 # A pipeline takes 3 cycles per sample, but gets one every 4 cycles.
 IN_TURN = replace(SMALL, layers=layers_of((1, 2, 2), 2), pipelines=4, largest_batch=16)
 DIVIDED = replace(SMALL, pipelines=2, banks=2, double=True)
-WITH_ACTOR = replace(
-    SMALL, layers=layers_of((3, 2, 1), 1), actor=layers_of((2, 2, 1), 1), pipelines=2, banks=2
-)
+# Weights are updated in parts of words.
+ACTOR, CRITIC = networks_of("2-2-1,3-2-1", lanes="2/1,2/1", updates="1/1,1/1")
+WITH_ACTOR = replace(SMALL, layers=CRITIC, actor=ACTOR, pipelines=2, banks=2)
 # The targets come so much later than the outputs that these fill all queues on their way.
-LATE_TARGETS = replace(SMALL, layers=layers_of((3, 2, 1), 2), actor=layers_of((2, 2, 1), 2), largest_batch=32)
+LATE_TARGETS = replace(SMALL, layers=layers_of((3, 2, 1), 2), actor=ACTOR, largest_batch=32)
 HOPPER = AcceleratorSettings(layers_of(NETWORKS["hopper-ddpg"], 4), actor=layers_of(ACTORS["hopper-ddpg"], 4))
 FIRST = StepHyperparameters(learning_rate=1e-2, tau=0.1, target_interval=2, epsilon=0.01)
 SECOND = StepHyperparameters(learning_rate=1e-3, gamma=0.9, huber=False, alpha=1.0, beta=1.0)

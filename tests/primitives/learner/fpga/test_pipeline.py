@@ -50,11 +50,23 @@ def test_a_design_stays_within_what_the_replay_leaves(algorithm: Algorithm, batc
     assert free.formula_cycles <= design.formula_cycles, "fewer limits are never slower"
 
 
-def test_wide_layers_are_bound_by_flip_flops_and_narrow_ones_by_dsps() -> None:
+def test_dsps_bound_one_pipeline_of_wide_layers_and_flip_flops_two() -> None:
     limit = available(U200)
-    assert best_design(ddpg(), 256, U200).resources.scarcest(limit) == "flip_flops"
-    assert best_design(ddpg((8, 8)), 256, U200).resources.scarcest(limit) == "dsps"
-    assert not best_design(ddpg(), 256, U200, dsps_alone(U200)).resources.fits(limit)
+    assert best_design(ddpg(), 256, U200).resources.scarcest(limit) == "dsps"
+    assert best_design(ddpg(), 256, U200, pipelines=2).resources.scarcest(limit) == "flip_flops"
+    assert not best_design(ddpg(), 256, U200, dsps_alone(U200), pipelines=4).resources.fits(limit)
+
+
+def test_wide_layers_update_words_in_parts_because_adam_is_large() -> None:
+    hidden = best_design(ddpg(), 256, U200).networks["critic"][1]
+    assert hidden.parts > 1
+    (single,) = (layer for layer in balanced((255, 255), 255 * 256, 255 * 256))
+    assert (single.lanes, single.parts) == (1, 1)
+    for most in (1028, 2056, 4112, 10**6):
+        (layer,) = balanced((256, 256), 1028, most)
+        assert layer.lanes == 64, "divisible by the parts without more lanes"
+        assert layer.update_words <= most
+        assert layer.updates == 1 or 2 * layer.update_words > most
 
 
 def test_more_of_every_resource_is_never_slower() -> None:

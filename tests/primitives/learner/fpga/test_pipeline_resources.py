@@ -37,12 +37,21 @@ def test_units_are_counted_once_per_pipeline_and_updates_once() -> None:
     assert one.dsps == 43 * 4 + 17 * 14
 
 
+def test_words_in_parts_need_fewer_lanes_of_adam_and_what_selects_the_parts() -> None:
+    whole, parts = LayerShape(8, 8, 8), LayerShape(8, 8, 8, 2)
+    one, other = (taken([], [], [], [layer], 3) for layer in (whole, parts))
+    assert one.dsps - other.dsps == 6 * pipeline_resources.ADAM_DSPS
+    assert one.luts - other.luts == 6 * pipeline_resources.ADAM_LUTS - 3 * 8 * pipeline_resources.PART_LUTS
+    assert other.flip_flops == 2 * pipeline_resources.ADAM_FLIP_FLOPS + 8 * pipeline_resources.PART_FLIP_FLOPS
+
+
 def test_large_memories_are_counted_in_blocks_of_72_bits_by_512_words() -> None:
     layer = LayerShape(255, 8, 2)  # 4 blocks of 256 words: 1,024 words of 64 bits
     assert layer.words == 1024
     assert taken([layer], [], [], [], 1).block_rams == 2
     assert taken([], [], [layer], [], 3).block_rams == 3 * 2 * 2, "sums of 64 bits: 128 of a word"
     assert taken([], [], [], [layer], 3).block_rams == 3 * 2, "192 bits of weights and moments, once"
+    assert taken([], [], [], [LayerShape(255, 8, 2, 1)], 3).block_rams == 2 * 4, "96 bits of twice as many"
 
 
 def test_a_die_is_left_for_the_replay() -> None:
