@@ -95,7 +95,7 @@ def _check_value(parameter: Any, text: str) -> None:
 def _user_error(error: Any) -> UserError:
     command = error.ctx.command_path if getattr(error, "ctx", None) else "placerl"
     listed = f"what `{command} --help` lists"
-    said = error.format_message().rstrip(".")
+    said = error.format_message().rstrip(".").removeprefix("Got ") or "nothing"
     parameter = getattr(error, "param", None)
     if parameter is None:
         return UserError("command line", command, said[:1].lower() + said[1:], listed)

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import JsonOption, out, print_json
+from placerl.harness.core.files import check_writable
 from placerl.harness.core.progress import bar
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def card(
     else:
         from placerl.harness.machines.measuring import measure
 
+        if path is not None:
+            check_writable(path.parent)
         with bar("card") as report:
             measured = measure(report)
     if path is not None:

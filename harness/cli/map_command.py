@@ -19,7 +19,7 @@ from placerl.harness.cli.common import (
     out,
     print_json,
 )
-from placerl.harness.core.errors import UserError
+from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.core.revision import RESULTS
 from placerl.harness.mapping.answer import MACHINE
 from placerl.harness.mapping.roofline import platforms as modelled_platforms
@@ -88,7 +88,7 @@ def map_command(  # noqa: PLR0913 (a command: its options)
     """Choose the devices that run learner, replay management and storage, and predict the training's throughput."""
     from placerl.harness.mapping import absent_platforms, checked
     from placerl.harness.mapping.answer import answer, chosen_of
-    from placerl.harness.plan.predicting import predictions
+    from placerl.harness.plan.predicting import check_platform, predictions
     from placerl.harness.plan.sensitivity import LARGEST, turning_points
 
     if name is None:
@@ -99,6 +99,8 @@ def map_command(  # noqa: PLR0913 (a command: its options)
         }
         _study(device, tier_name, results, as_json, asked)
         return
+    if against is not None:
+        check_platform(against, OptionName("against"))
     predicted = predictions(
         name,
         batch_size,

@@ -8,6 +8,20 @@ from pathlib import Path
 from placerl.harness.core.errors import UserError
 
 
+def check_writable(folder: Path) -> None:
+    """Report a folder that cannot be written before a measurement, which may take hours, and not after it.
+
+    Raises:
+        UserError: the folder cannot be created or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(folder, "--out", error.strerror, "a folder that can be written") from error
+
+
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file next to `path` and then move it there, so that no reader sees an incomplete file.
 

@@ -72,6 +72,13 @@ def loaded(name: str, batch_size: int | None) -> workloads.Workload:
     return item
 
 
+def check_platform(name: str, option: OptionName = _PLATFORM) -> None:
+    """Raise UserError unless a platform has this name, or it is the path of a TOML file."""
+    if name not in platforms.names() and not name.endswith(".toml"):
+        offered = f"{', '.join(roofline.platforms())}, or a path that ends in .toml"
+        raise UserError(COMMAND_LINE, option, name, offered)
+
+
 def asked_precisions(names: Sequence[str] | None, device: str | None = None) -> tuple[str, ...]:
     """Return the precisions that `--precision` requests, without float32, which is always measured.
 
@@ -243,9 +250,7 @@ def predictions(  # noqa: PLR0913 (the options of a command)
             if device is None and not others:
                 elsewhere = run.rows(PredictedRate, suite=Suite.PREDICTION, workload=item.name)
     else:
-        if platform not in platforms.names() and not platform.endswith(".toml"):
-            offered = f"{', '.join(roofline.platforms())}, or a path that ends in .toml"
-            raise UserError(COMMAND_LINE, _PLATFORM, platform, offered)
+        check_platform(platform)
         modelled, assumed = overheads.completed(what_if.changed(platforms.load(platform), changes))
         inputs, rows = absent_platforms.predictions(item, size, modelled)
         for other in set(item.training.batch_sizes) - {size} if other_sizes else ():

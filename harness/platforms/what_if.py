@@ -6,7 +6,7 @@ Of this machine, whose primitives are timed, the numbers can be changed that str
 from collections.abc import Sequence
 from contextlib import suppress
 
-from placerl.harness.core.errors import UserError
+from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.toml_models import check
 from placerl.harness.platforms.schema import (
@@ -17,6 +17,7 @@ from placerl.harness.platforms.schema import (
     SourcedNumber,
 )
 
+_OPTION = OptionName("changes", "--set")
 _ALWAYS = {"gpu": ("launch_us",), "cpu": ("dispatch_us",), "link": ("gb_s", "latency_us")}
 """By kind of device, or for links, the fields that can be set where a platform does not state them."""
 _NEXT_TO_TIMES = {"gpu": ("memory_gb_s",), "cpu": ("cores", "memory_gb_s"), "fpga": ("memory_gb_s",)}
@@ -47,7 +48,7 @@ def with_number(platform: PlatformFile, name: str, value: float) -> PlatformFile
     """
     known = numbers(platform)
     if name not in known:
-        raise UserError(platform.name, "what-if", name, ", ".join(known))
+        raise UserError(platform.name, _OPTION, name, ", ".join(known))
     kind = type(known[name] or SourcedNumber(value=1, provenance=Provenance.MODELLED, source="any"))
     stated = {"value": value, "provenance": Provenance.MODELLED.value, "source": "what if"}
     number, (place, _, field) = check(kind, stated, name), name.rpartition(".")
@@ -74,7 +75,7 @@ def changed(platform: PlatformFile, changes: Sequence[str]) -> PlatformFile:
         with suppress(ValueError):
             value = float(text)
         if value is None:
-            raise UserError(platform.name, "what-if", change, "NAME=NUMBER, such as link.cpu-gpu.gb_s=32")
+            raise UserError(platform.name, _OPTION, change, "NAME=NUMBER, such as link.cpu-gpu.gb_s=32")
         platform = with_number(platform, name, value)
     return platform
 

@@ -41,9 +41,11 @@ def clear_errors(path: Path) -> Iterator[None]:
         raise UserError(path, "store", str(error), "an undamaged PlaceRL store") from error
     except OSError as error:
         found = error.strerror or str(error)
-        raise UserError(
-            error.filename or path, "store", found, "a folder and file that can be written"
-        ) from error
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            found = "a file where the folder should be"
+        named = Path(error.filename or path)
+        where = path if named.parent == path.parent else named  # not the name of a temporary file
+        raise UserError(where, "store", found, "a folder and file that can be written") from error
 
 
 def connect(path: Path, mode: str, timeout_s: float = 0.0) -> sqlite3.Connection:

@@ -243,7 +243,9 @@ class Store:
                 create_if_missing(path)
             if not path.is_file():
                 found = "something that is no file" if path.exists() else "no such file"
-                raise UserError(path, "store", found, "a store that a run has made")
+                raise UserError(
+                    path, "store", found, "a store that `placerl reproduce` or another command has made"
+                )
             check_files(path)
             return cls(path, read_only=read_only, timeout_s=timeout_s)
 

@@ -51,7 +51,9 @@ def check_device(device: str | int) -> None:
 
     count = cupy.cuda.runtime.getDeviceCount()
     if not str(device).isdecimal() or int(device) >= count:
-        raise ValueError(f"device: found {device!r}; allowed: one of this machine's CUDA devices, {count}")
+        raise ValueError(
+            f"device: found {device!r}; allowed: a CUDA device of this machine, which has {count}"
+        )
 
 
 def create(which: int | str = 0) -> "CudaDevice":

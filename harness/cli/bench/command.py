@@ -5,7 +5,6 @@ interrupted benchmark continues with the next cell, and its table is made from t
 """
 
 import inspect
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ import typer
 from placerl.harness.cli.common import JsonOption, ResultsOption, exit_if_failed, print_json
 from placerl.harness.compare import registry
 from placerl.harness.core.errors import UserError
-from placerl.harness.core.files import write_atomically
+from placerl.harness.core.files import check_writable, write_atomically
 from placerl.harness.core.progress import Report, bar
 from placerl.harness.core.revision import RESULTS
 from placerl.harness.core.row import Row
@@ -136,7 +135,7 @@ def carry_out(
         Exit: a cell failed.
     """
     folder, chosen_tier = out or results / bench.name, tiers.tier(tier)
-    _check_writable(folder)
+    check_writable(folder)
     with closing(begin(results, chosen_tier)) as run:
         cells = _measured(bench, run, changed, again)
         stored = [row for one in cells for row in one.rows(run)]
@@ -175,16 +174,6 @@ def _measured(bench: Bench[Any], run: Run, changed: dict[str, Any], again: bool)
     finally:
         bench.close()
     return cells
-
-
-def _check_writable(folder: Path) -> None:
-    """Report a folder that cannot be written before the measurement, which may take hours, and not after it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise UserError(folder, "--out", error.strerror, "a folder that can be written") from error
 
 
 def _lacks(one: Cell, run: Run) -> bool:

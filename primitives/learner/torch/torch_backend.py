@@ -207,7 +207,7 @@ def _device(name: str) -> torch.device:
     if device.type not in ("cpu", "cuda") or (device.type == "cpu" and device.index is not None):
         raise ValueError(f"device: found {name!r}; allowed: cpu, cuda, cuda:<number>")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        here = f"one of this machine's CUDA devices, {torch.cuda.device_count()}"
+        here = f"cpu, or a CUDA device of this machine, which has {torch.cuda.device_count()}"
         raise ValueError(f"device: found {name!r}; allowed: {here}")
     return device
 

@@ -102,6 +102,10 @@ def test_the_version_names_the_revision_where_there_is_one(
     [
         (["repot"], ("no such command 'repot'", "did you mean report?")),
         (["--bogus"], ("found no such option: --bogus", "--help` lists")),
+        (["explore"], ("placerl explore: found nothing; allowed: what",)),
+        (["validate", "x"], ("placerl validate: found unexpected extra argument(s) (x)",)),
+        (["map", "hopper-ddpg", "--against", "zcu"], ("--against: found zcu;", "did you mean zcu102?")),
+        (["card", "-o", "/dev/null/card.json"], ("/dev/null: --out: found", "a folder that can be written")),
         (["frobnicate"], ("frobnicate", "placerl --help")),
         (["profile"], ("WORKLOAD", "found nothing")),
         (["baselines", "nope"], ("NAMES", "'nope'", "sb3")),
@@ -135,7 +139,9 @@ def test_an_unknown_tier_is_refused(placerl: Placerl, tmp_path: Path, command: s
 def test_an_unwritable_results_folder_is_refused(placerl: Placerl, tmp_path: Path) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("not a folder")
-    refused(placerl("map", "cartpole-dqn", "--results", str(in_the_way / "results")), str(in_the_way))
+    for results in (in_the_way, in_the_way / "results"):
+        outcome = placerl("map", "cartpole-dqn", "--results", str(results))
+        refused(outcome, str(in_the_way), "found a file where the folder should be")
     assert in_the_way.read_text() == "not a folder"
 
 

@@ -342,7 +342,7 @@ def test_a_change_of_this_machine_is_predicted_from_its_times_and_not_stored(
     asked = ("map", "cartpole-dqn", "--batch-size", "32", "--results", str(tmp_path))
     refused(
         placerl(*asked, "--set", "device.cpu.last_level_cache_mb=3"),
-        "this-machine: what-if: found device.cpu.last_level_cache_mb; allowed: device.cpu.cores, ",
+        "this-machine: --set: found device.cpu.last_level_cache_mb; allowed: device.cpu.cores, ",
     )
     assert not rounds, "nothing was measured"
     before = placerl(*asked, "--json").out

@@ -47,7 +47,7 @@ def test_a_workload_for_which_nothing_was_chosen_is_one_line_with_the_reason(
         ("torch-native-moon", ("moon", "cpu")),
         (
             "torch:cuda:99-native-cpu",
-            ("learner: found torch:cuda:99; allowed: one of this machine's CUDA devices",),
+            ("learner: found torch:cuda:99; allowed: cpu, or a CUDA device of this machine, which has",),
         ),
         ("torch-native:moon-cpu", ("native:moon", "one device")),
         ("native[fixd32]-native-cpu", ("found fixd32", "did you mean fixed32?")),

@@ -33,10 +33,10 @@ def test_numbers_are_replaced_by_name() -> None:
     [
         (
             "link.cpu-gpu.gbs=3",
-            r"what-if: found link\.cpu-gpu\.gbs; allowed: .*did you mean link\.cpu-gpu\.gb_s",
+            r"--set: found link\.cpu-gpu\.gbs; allowed: .*did you mean link\.cpu-gpu\.gb_s",
         ),
-        ("device.gpu.name=3", r"what-if: found device\.gpu\.name; allowed: device\.cpu\.cores, "),
-        ("link.cpu-gpu.gb_s", r"what-if: found link\.cpu-gpu\.gb_s; allowed: NAME=NUMBER"),
+        ("device.gpu.name=3", r"--set: found device\.gpu\.name; allowed: device\.cpu\.cores, "),
+        ("link.cpu-gpu.gb_s", r"--set: found link\.cpu-gpu\.gb_s; allowed: NAME=NUMBER"),
         (
             "link.cpu-gpu.gb_s=-1",
             r"^link\.cpu-gpu\.gb_s: value: found -1\.0; allowed: greater than or equal to",
