@@ -31,15 +31,3 @@ KERNEL(draw_choices)
     counted(words, i, stream, counters[0], key_low, key_high);
     ((GLOBAL LONG *)(arena + actions_at))[i] = (LONG)((ULONG)words[0] * (ULONG)actions >> 32);
 }
-
-// Uniform actions, (count,) of [-1, 1].
-KERNEL(draw_numbers)
-(GLOBAL const LONG *counters, UINT key_low, UINT key_high, UINT stream, GLOBAL BYTE *arena, LONG actions_at,
- LONG count) {
-    const LONG i = WORK_ITEM;
-    if (i >= count)
-        return;
-    UINT words[4];
-    counted(words, i, stream, counters[0], key_low, key_high);
-    ((GLOBAL float *)(arena + actions_at))[i] = (float)words[0] * 0x1p-31f - 1.0f;
-}

@@ -127,17 +127,16 @@ class ResidentRounds(ResidentSteps):
         discrete, arena = self._learner.algorithm.discrete, self._executable.arena
         of = environments.counters, *replay.key
         written: tuple[Any, ...]
-        if not explores and discrete:
-            name, written = "draw_choices", (_FILLING, arena, chosen, actions, count)
-        elif not explores:
-            name, written = "draw_numbers", (_FILLING, arena, chosen, count)
-        elif self._exploration.epsilon_greedy:
+        if explores and self._exploration.epsilon_greedy:
             _, first, last, steps = self._exploration
             annealed = np.float64(first), np.float64(last), np.int64(steps), np.float32(BONUS)
             name, written = "draw_bonus", (_EXPLORING, arena, drawn, actions, *annealed, count)
+        elif not explores and discrete:
+            name, written = "draw_choices", (_FILLING, arena, chosen, actions, count)
         else:
             kernels = self._kernels
-            name, written = "draw_normal", (_EXPLORING, arena, drawn, count * actions)
+            to, at, uniform = (_EXPLORING, drawn, 0) if explores else (_FILLING, chosen, 1)
+            name, written = "draw_numbers", (to, arena, at, np.int64(uniform), count * actions)
         stream.launch(kernels[name], int(written[-1]), *of, *written)
         if explores:
             self._executable.launch(self._explore)

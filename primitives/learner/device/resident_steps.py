@@ -168,9 +168,9 @@ class ResidentSteps(OneCaller):
             draws = [part for name, part in inputs.items() if name.startswith("draws/")]
             for number, part in enumerate(draws, 1):  # the batch is drawn from 0
                 count = part.size_bytes // 4
-                written = arena, np.int64(part.offset_bytes), np.int64(count)
+                written = arena, np.int64(part.offset_bytes), np.int64(0), np.int64(count)  # 0: normal
                 stream.launch(
-                    kernels["draw_normal"], count, replay.step, *replay.key, np.uint32(number), *written
+                    kernels["draw_numbers"], count, replay.step, *replay.key, np.uint32(number), *written
                 )
             replay.launch_sample(self._batches[variant])
             self._executable.launch(variant)

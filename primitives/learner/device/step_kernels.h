@@ -7,16 +7,18 @@ FUNCTION float normal(UINT first, UINT second) {
     return radius * cos((float)second * (6.2831853f * 0x1p-32f));
 }
 
-// Standard normal numbers of a step, (count,) float at byte `numbers_at` of the arena.
-KERNEL(draw_normal)
+// Random numbers of a step, (count,) float at byte `numbers_at` of the arena: standard normal, or if
+// `uniform` is 1 those of [-1, 1].
+KERNEL(draw_numbers)
 (GLOBAL const LONG *step, UINT key_low, UINT key_high, UINT stream, GLOBAL BYTE *arena, LONG numbers_at,
- LONG count) {
+ LONG uniform, LONG count) {
     const LONG i = WORK_ITEM;
     if (i >= count)
         return;
     UINT words[4];
     counted(words, i, stream, *step, key_low, key_high);
-    ((GLOBAL float *)(arena + numbers_at))[i] = normal(words[0], words[1]);
+    ((GLOBAL float *)(arena + numbers_at))[i] =
+        uniform ? (float)words[0] * 0x1p-31f - 1.0f : normal(words[0], words[1]);
 }
 
 // sums[places[2 i + 1]] += the float at byte places[2 i] of the arena, and the number of sums that it is in.

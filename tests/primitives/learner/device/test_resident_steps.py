@@ -181,5 +181,5 @@ def test_n_step_transitions_are_learnt_with_their_discounts() -> None:
 @pytest.mark.parametrize("architecture", TRAINED_ON)
 def test_compiles_for_cuda(architecture: str) -> None:
     cubin = compile_cubin(kernel_source(), architecture)
-    assert b".text.draw_normal" in cubin
+    assert b".text.draw_numbers" in cubin
     assert b".text.add_losses" in cubin
