@@ -66,21 +66,19 @@ AVOIDABLE = "blocked lanes"
 ESTIMATE_S = 1.0
 
 
-def replay_rows(fanout: int, banks: int, batch_sizes: tuple[int, ...], leaves: int = LEAVES) -> Iterator[Row]:
+def replay_rows(fanout: int, banks: int, batch_sizes: tuple[int, ...]) -> Iterator[Row]:
     """Yield the cycles of the simulated replay manager for batches of samples and of updates.
 
     Args:
         fanout: F, children of a node.
         banks: S, sub-trees with a pipeline each.
         batch_sizes: numbers of requests, B.
-        leaves: leaves of the whole tree, which decide the levels; at most `SIMULATED_LEAVES` are in use.
     """
     from placerl.primitives.fpga.cycles.blocks import narrow_replay
     from placerl.primitives.fpga.cycles.difference_table import batch_difference
 
-    levels = levels_of(-(-leaves // banks), fanout)
-    used = min(leaves, SIMULATED_LEAVES)
-    simulations = narrow_replay.BLOCK([fanout, banks], [used, levels, list(batch_sizes)])
+    levels = levels_of(-(-LEAVES // banks), fanout)
+    simulations = narrow_replay.BLOCK([fanout, banks], [SIMULATED_LEAVES, levels, list(batch_sizes)])
     batches = product(batch_sizes, narrow_replay.CALLS)
     for (size, call), (cycles, loads) in zip(batches, simulations, strict=True):
         difference = batch_difference(narrow_replay.FORM, call, cycles, loads, fanout=fanout, levels=levels)

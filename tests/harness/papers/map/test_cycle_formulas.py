@@ -15,10 +15,8 @@ from placerl.harness.papers import Outcome
 from placerl.harness.papers.map import cycle_formulas
 from placerl.harness.papers.map.cycle_formulas import LEARNER, REPLAY
 from placerl.harness.plan.tiers import TIERS
-from placerl.primitives.fpga.cycles import difference_table
+from placerl.primitives.fpga.cycles.difference_table import PASSES
 from placerl.primitives.fpga.cycles.learner import map_cycles
-from placerl.primitives.fpga.cycles.timed_block import SIMULATE_VARIABLE
-from placerl.primitives.fpga.export import toolchain
 from placerl.primitives.sum_tree import fpga_backend
 from tests.harness.papers.rows import measurement, verdict
 
@@ -129,33 +127,23 @@ def test_without_tools_a_row_says_what_is_missing(monkeypatch: pytest.MonkeyPatc
     assert (row.status, row.reason, row.value) == ("not_run", "needs Amaranth", None)
 
 
-def test_every_row_comes_from_the_table_of_cycles() -> None:
+def test_every_row_comes_from_the_table_of_cycles_and_has_map_s_formula() -> None:
     rows = cycle_formulas.simulated(lambda *_: None)
     assert {row.status for row in rows} == {"ok"}
     assert len(rows) == (6 + 3) * 4 * 2 + 2 * 4
+    passes = {(work.layers[0].inputs, *(layer.outputs for layer in work.layers)): work for work in PASSES}
     for row in rows:
-        assert row.value == pytest.approx(
-            details_of(row)["formula_cycles"] + sum(details_of(row)["reasons"].values())
-        )
-
-
-@pytest.mark.skipif(bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason())
-def test_rows_of_a_small_tree_are_cycles_by_formula_and_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SIMULATE_VARIABLE, "1")
-    found = list(cycle_formulas.replay_rows(4, 1, (5,), leaves=16))
-    assert [(details_of(row)["call"], details_of(row)["formula_cycles"]) for row in found] == [
-        ("sample", 20.0),  # B / S x F
-        ("update", 5.0),  # B / S
-    ]
-    for row in found:
-        assert row.value == details_of(row)["formula_cycles"] + sum(details_of(row)["reasons"].values())
-
-
-@pytest.mark.skipif(bool(toolchain.unavailable_reason()), reason=toolchain.unavailable_reason())
-def test_rows_of_the_learner_have_map_s_formula(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SIMULATE_VARIABLE, "1")
-    found = list(cycle_formulas.learner_rows(2, (8,)))
-    assert [details_of(row)["neurons"] for row in found] == [[5, 8, 8, 1], [14, 256, 256, 1]]
-    for row, work in zip(found, difference_table.PASSES, strict=True):
-        assert details_of(row)["formula_cycles"] == map_cycles(work, samples=4, pipelines=2)
-        assert row.value == details_of(row)["formula_cycles"] + sum(details_of(row)["reasons"].values())
+        details = details_of(row)
+        assert row.value == pytest.approx(details["formula_cycles"] + sum(details["reasons"].values()))
+        if row.primitive == LEARNER:
+            pipelines = details["pipelines"]
+            formula = map_cycles(
+                passes[tuple(details["neurons"])], samples=row.batch_size // pipelines, pipelines=pipelines
+            )
+        else:  # B / S, and for samples x F
+            formula = (
+                row.batch_size
+                / details["banks"]
+                * {"sample": details["fanout"], "update": 1}[details["call"]]
+            )
+        assert details["formula_cycles"] == formula
