@@ -13,7 +13,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome, claims
 from placerl.harness.papers.prl.benchmarks import WORKLOADS
-from placerl.harness.report import site
+from placerl.harness.report import pages, reading
 from placerl.harness.store.store import Store
 from tests.harness.old_form import details_of, replace
 from tests.harness.papers.rows import TOO_FEW, compared, finish_each, mapped, trained, verdict
@@ -193,8 +193,8 @@ def test_portability_over_machines_counts_beyond_the_noise(
 @pytest.mark.usefixtures("plots_not_drawn")
 def test_its_page_shows_the_rows_of_both_machines(tmp_path: Path) -> None:
     merged(tmp_path / "two.sqlite", rates(100, 50), rates(400, 100))
-    site.write(tmp_path / "two.sqlite", tmp_path / "report")
-    page = (tmp_path / "report" / "claims" / "PRL-T3-platform-portability.html").read_text()
+    written = pages.render_claims(reading.read(tmp_path / "two.sqlite"), {})
+    page = next(page for key, page in written if key == "PRL-T3-platform-portability")
     assert page.count('data-label="Batch size"') == 4 * len(ALL)
 
 
