@@ -146,6 +146,10 @@ def errors_by_model(predictions: Sequence[PredictedThroughput]) -> Markup | None
     return svg(figure, "errors-by-model", "predicted over achieved gradient steps per second of each model")
 
 
+_LONGEST_IN_A_CELL = 7
+"""Characters of a line of text that fit a cell of four columns."""
+
+
 def heat_map(throughputs: HeatMap) -> Markup:
     """Plot the training throughput of every mapping as a share of the best mapping's at each batch size.
 
@@ -168,7 +172,8 @@ def heat_map(throughputs: HeatMap) -> Markup:
             marks += "◇" if mapping == throughputs.chosen.get(size) else ""
             ink = "black" if shares[row, column] > 0.5 else "white"
             noise = "~" if (mapping, size) in throughputs.noisy else ""
-            text = f"{noise}{plain(number.value)} {marks}".strip()
+            text = f"{noise}{plain(number.value)}"
+            text += ("\n" if len(f"{text} {marks}") > _LONGEST_IN_A_CELL else " ") * bool(marks) + marks
             axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=8.5, color=ink)
         axes.set_xticks(np.arange(shape[1]) + 0.5, [f"{size:,}" for size in throughputs.batch_sizes])
         axes.set_yticks(np.arange(shape[0]) + 0.5, throughputs.mappings)
@@ -227,7 +232,7 @@ def gains(comparisons: Sequence[BaselineComparison]) -> Markup:
         axes.set_yticks(
             range(len(shown)), [f"{c.workload}\n{c.baseline}, batch {c.batch_size}" for c in reversed(shown)]
         )
-        axes.set(xlabel="throughput over the baseline's; above 1: faster")
+        axes.set(xlabel="throughput over the baseline's")
         axes.set_ylim(-0.6, len(shown) - 0.4)
         ends = ends_of(n for c in shown for n in (c.ratio, c.null) if n is not None)
         logarithmic(axes.xaxis, [1.0, *ends], plain)

@@ -16,6 +16,7 @@ from placerl.harness.papers.drawing import SERIES, WIDTH_IN, colour, marker, new
 from placerl.harness.papers.number import Number
 from placerl.harness.report import plots, roofline_plot
 from placerl.harness.report.drawing import LEAST_TEXT_PX, STYLE, same_drawing, svg
+from placerl.harness.report.rows.libraries import BaselineComparison
 from placerl.harness.report.rows.mappings import HeatMap, PredictedThroughput
 from placerl.harness.report.rows.primitives import DeviceRoof, PrimitiveTime, RooflinePoint
 from placerl.harness.report.rows.trainings import TrainingCurve
@@ -163,6 +164,33 @@ def test_a_chosen_mapping_that_was_not_run_is_named_with_its_batch_sizes() -> No
         "Chosen mapping fpga-fpga-cpu was not run at batch size 256. "
         "Chosen mapping torch-flat-cpu was not run at batch size 2,048."
     )
+
+
+def test_the_label_of_the_gains_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Figure] = []
+    monkeypatch.setattr(plots, "svg", lambda figure, *_: kept.append(figure))
+    rates = gps(300.0), gps(3.0), gps(1.0), gps(1.0)
+    plots.gains([BaselineComparison("cartpole-ddpg", 32, "rllib_2_6_3", *rates, "faster", "")])
+    kept[0].draw_without_rendering()
+    label = kept[0].axes[0].xaxis.label.get_window_extent()
+    assert label.x1 <= kept[0].bbox.x1
+
+
+def test_the_texts_of_a_heat_map_stay_in_their_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Figure] = []
+    monkeypatch.setattr(plots, "svg", lambda figure, *_: kept.append(figure))
+    names, sizes = ("fpga-fpga-fpga", "native-opencl-opencl"), (32, 256, 2048, 16384)
+    rates = {(name, size): gps(66_025.0, Provenance.MODELLED) for name in names for size in sizes}
+    chosen = dict.fromkeys(sizes, names[0])
+    plots.heat_map(HeatMap("w", "here", "fused", sizes, names, rates, frozenset(rates), chosen))
+    kept[0].draw_without_rendering()
+    axes = kept[0].axes[0]
+    texts = axes.texts
+    assert texts[0].get_text() == "~66,025\n○★◇"
+    width, height = axes.bbox.width / len(sizes), axes.bbox.height / len(names)
+    for text in texts:
+        assert text.get_window_extent().width < width
+        assert text.get_window_extent().height < height
 
 
 def test_a_plot_says_how_wide_it_must_be_for_its_smallest_text() -> None:
