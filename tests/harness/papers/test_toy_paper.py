@@ -13,7 +13,7 @@ from placerl.harness.core.progress import silent
 from placerl.harness.papers import Outcome
 from placerl.harness.plan import plan
 from placerl.harness.plan.tiers import TIERS
-from placerl.harness.report import export, pages, reading, site
+from placerl.harness.report import export, pages, reading
 from placerl.harness.store.store import Store
 from tests.harness.papers.rows import MACHINE
 
@@ -50,18 +50,20 @@ def test_a_folder_is_all_that_a_paper_takes(tmp_path: Path) -> None:
     (verdict,) = papers.evaluate(frame, "TOY")
     assert (verdict.finding.outcome, verdict.finding.ours[0].value) == (Outcome.REPRODUCED, 2.0)
 
-    site.write(path, tmp_path / "report")
-    assert "A Toy (2026)" in (tmp_path / "report" / "papers" / "TOY.html").read_text()
-    page = (tmp_path / "report" / "claims" / "TOY-F1.html").read_text()
+    content = reading.read(path)
+    figures = pages.papers_figures(content)
+    assert "A Toy (2026)" in dict(pages.render_papers(content, figures))["TOY"]
+    assert all("TOY" in pages.render(content, name) for name in (pages.INDEX, "papers"))
+    written = dict(pages.render_claims(content, figures))
+    page, other = written["TOY-F1"], written["FIX-III"]
     drawn = verdict.claim.draw(frame)
     assert drawn is not None
     assert [axes.get_xlabel() for axes in drawn.axes] == ["the axis of the toy"]
     assert "placerl reproduce --only TOY-F1 --tier quick" in page
-    other = (tmp_path / "report" / "claims" / "FIX-III.html").read_text()
     assert "own axes" in page
     assert "own axes" not in other
 
-    export.write(path, tmp_path / "tables", ("csv",))
+    export.write(path, tmp_path / "tables", ("csv",), only=("verdicts",))
     (file,) = (tmp_path / "tables").rglob("*verdicts.csv")
     exported = pd.read_csv(file).set_index("key").loc["TOY-F1"]
     assert exported[["verdict", "side", "value"]].values.tolist() == [
