@@ -48,6 +48,8 @@ def why(
     was stopped when the time was over.
     """
     from placerl.harness.why import report
+    from placerl.harness.why.causes.base import Evidence
+    from placerl.harness.why.diagnosis import findings
     from placerl.harness.why.profile import profile
     from placerl.harness.why.recording import record
 
@@ -55,10 +57,11 @@ def why(
         raise UserError("command line", "SCRIPT", f"no file {str(script)!r}", "the path of a Python script")
     recording = record([_interpreter(python), str(script), *(arguments or [])], seconds)
     found = profile(recording.stacks, recording.process)
+    causes = findings(Evidence(recording, found))
     if as_json:
-        text = json.dumps(report.as_json(recording, found), indent=2)
+        text = json.dumps(report.as_json(recording, found, causes), indent=2)
     else:
-        text = "\n".join(report.lines(recording, found))
+        text = "\n".join(report.lines(recording, found, causes))
     if out is None:
         typer.echo(text, err=True)
     else:

@@ -76,6 +76,7 @@ class Suite(StrEnum):
         "final_return interquartile_mean_return",
     )
     BENCH_SETTINGS = "bench-settings", "what workloads teach with settings that were tried", _RUN
+    BENCH_WHY = "bench-why", "causes of slowness planted into training scripts", _ANY
     BENCH_REPLAY = "bench-replay", "replay operations of every library", _ANY
 
     def __new__(cls, name: str, about: str = "", quantities: str = "", predicts: bool = False) -> Self:

@@ -81,10 +81,10 @@ def _library(frame: Frame, whole: bool) -> Piece | None:
     return next((rule.piece for rule in rules if rule.fits(frame)), None)
 
 
-def copies(statement: Statement) -> bool:
+def moves(statement: Statement) -> bool:
     """Return whether all that a statement calls moves or converts data."""
-    named = (re.fullmatch(table().copies.calls, call.name) for call in statement.calls)
-    return bool(statement.calls) and not statement.subscripts and all(named)
+    named = [re.fullmatch(table().copies.calls, call.name) for call in statement.calls]
+    return bool(named) and all(named)
 
 
 class Lines:
@@ -128,12 +128,8 @@ class Lines:
         if statement is None:
             return None
         called, function = self._called(statement), self._function(statement)
-        if (
-            called is None
-            and function in (None, Piece.GRADIENT, Piece.INFERENCE)
-            and is_leaf
-            and copies(statement)
-        ):
+        undecided = called is None and function in (None, Piece.GRADIENT, Piece.INFERENCE)
+        if is_leaf and undecided and moves(statement) and not statement.subscripts:
             return Piece.TRANSFERS
         return called or function or self._flows.get(statement.first)
 

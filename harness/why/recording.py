@@ -149,7 +149,7 @@ def sampler() -> str:
     return found
 
 
-def record(command: Sequence[str], seconds: float, *, sampled: bool = True) -> Recording:
+def record(command: Sequence[str], seconds: float, *, sampled: bool = True, quiet: bool = False) -> Recording:
     """Run a script to its end or until it has been sampled long enough, with its own input and output.
 
     Sampling begins with the first gradient step, or after half a minute without one. At the end, while the script still
@@ -159,26 +159,31 @@ def record(command: Sequence[str], seconds: float, *, sampled: bool = True) -> R
         command: the interpreter, the script and its arguments.
         seconds: for how long it is sampled, and then stopped.
         sampled: whether stacks are sampled; without, only steps are counted.
+        quiet: whether the script's output is dropped.
 
     Raises:
         UserError: py-spy is not installed, or the command cannot be started.
     """
     spy = sampler() if sampled else ""
     with tempfile.TemporaryDirectory(prefix="placerl-why-") as name:
-        return _Run(command, seconds, spy, Path(name)).recording()
+        return _Run(command, seconds, spy, Path(name), subprocess.DEVNULL if quiet else None).recording()
 
 
 class _Run:
     """One run of a script."""
 
-    def __init__(self, command: Sequence[str], seconds: float, spy: str, folder: Path) -> None:
+    def __init__(
+        self, command: Sequence[str], seconds: float, spy: str, folder: Path, output: int | None
+    ) -> None:
         self.seconds, self.spy, self.folder = seconds, spy, folder
         self.result = Recording(command, cores=len(usable_cores()))
         self.probes = Probes(folder)
         paths = [str(Path(probe.__file__).parent), os.environ.get("PYTHONPATH", "")]
         surroundings = {sitecustomize.FOLDER: str(folder), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         try:
-            self.script = subprocess.Popen(command, env=os.environ | surroundings)
+            self.script = subprocess.Popen(
+                command, env=os.environ | surroundings, stdout=output, stderr=output
+            )
         except OSError as error:
             raise UserError("command line", command[0], error.strerror, "a Python interpreter") from error
         self.root = psutil.Process(self.script.pid)
@@ -200,7 +205,7 @@ class _Run:
         return result
 
     def _await_training(self) -> None:
-        end = time.monotonic() + min(_BEGIN_S, self.seconds)
+        end = time.monotonic() + _BEGIN_S
         while self.script.poll() is None and time.monotonic() < end and not self.probes.trains():
             time.sleep(_POLL_S)
 

@@ -1,17 +1,22 @@
 """Words what was found of a script, for people at 60 columns and for programs."""
 
 import os
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from placerl.harness.why.causes.base import Finding
 from placerl.harness.why.profile import Profile, line_name
 from placerl.harness.why.recording import MAIN, Recording
+from placerl.harness.why.stacks import Frame
 
 WIDTH = 60
 _LEAST_SHARE = 0.03
 """Lines with less of the time are not shown."""
 _LINES = 3
+_CHANGES = 3
 
 
 def _folder() -> str:
@@ -34,7 +39,7 @@ def _threads(recording: Recording) -> int | None:
     return max((fact["torch"] for fact in recording.facts if fact["fact"] == "threads"), default=None)
 
 
-def lines(recording: Recording, profile: Profile) -> Iterator[str]:
+def lines(recording: Recording, profile: Profile, findings: Sequence[Finding] = ()) -> Iterator[str]:
     """Yield the report's lines, of at most 60 columns unless a name is longer."""
     script = Path(next((part for part in recording.command[1:]), "script")).name
     yield f"{script}: {recording.seconds:.0f} s of training, {profile.samples} samples"
@@ -54,11 +59,23 @@ def lines(recording: Recording, profile: Profile) -> Iterator[str]:
         own = [(where, part) for where, part in profile.lines.items() if where.piece is piece]
         for where, part in own[:_LINES]:
             if part >= _LEAST_SHARE:
-                name = line_name(where.frame, _folder())
-                yield f"    {part:>5.0%}  {name if len(name) <= WIDTH - 11 else '...' + name[14 - WIDTH :]}"
+                yield f"    {part:>5.0%}  {_short(where.frame, WIDTH - 11)}"
+    yield ""
+    yield "What would bring most" if findings else "No known cause of slowness was found."
+    for number, finding in enumerate(findings[:_CHANGES], 1):
+        yield f"  {number}. {finding.cause}: about {finding.gain:.2g} times as fast"
+        for text in (finding.change, finding.because):
+            yield from textwrap.wrap(text, WIDTH, initial_indent="     ", subsequent_indent="     ")
+        yield from (f"     at {_short(frame, WIDTH - 8)}" for frame in finding.lines)
 
 
-def as_json(recording: Recording, profile: Profile) -> dict[str, Any]:
+def _short(frame: Frame, width: int) -> str:
+    """Return a line's name, without its beginning where it is too long."""
+    name = line_name(frame, _folder())
+    return name if len(name) <= width else f"...{name[3 - width :]}"
+
+
+def as_json(recording: Recording, profile: Profile, findings: Sequence[Finding] = ()) -> dict[str, Any]:
     """Return the report as nested dicts, lists and scalars."""
     return {
         "command": list(recording.command),
@@ -77,5 +94,6 @@ def as_json(recording: Recording, profile: Profile) -> dict[str, Any]:
              "function": one.frame.function, "share": share}
             for one, share in profile.lines.items()
         ],
+        "findings": [asdict(one) for one in findings],
         "notes": recording.problems,
     }  # fmt: skip

@@ -52,6 +52,7 @@ class Statement:
         reads, writes: names of the variables.
         loops: first lines of the loops and comprehensions around or in it, outermost first.
         subscripts: whether it takes elements of something.
+        per_item: whether it takes elements one by one in a comprehension, or transposes a list of items.
         functions: the functions around it with their classes, outermost first, such as "Buffer.sample".
         bases: base classes of the class around it, as written.
         text: the first line.
@@ -64,6 +65,7 @@ class Statement:
     writes: frozenset[str]
     loops: tuple[int, ...]
     subscripts: bool
+    per_item: bool
     functions: tuple[str, ...]
     bases: tuple[str, ...]
     text: str
@@ -76,6 +78,23 @@ def _call(node: ast.Call) -> Call:
     else:
         name = named.id if isinstance(named, ast.Name) else ""
     return Call(name, owner, len(node.args) + len(node.keywords))
+
+
+def _takes_items(node: ast.AST) -> bool:
+    """Return whether a comprehension takes elements at its own variables, or a call is `zip(*items)`."""
+    if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp):
+        targets = {
+            name.id for one in node.generators for name in ast.walk(one.target) if isinstance(name, ast.Name)
+        }
+        taken = (inner.slice for inner in ast.walk(node.elt) if isinstance(inner, ast.Subscript))
+        return any(
+            isinstance(name, ast.Name) and name.id in targets for one in taken for name in ast.walk(one)
+        )
+    return (
+        isinstance(node, ast.Call)
+        and _call(node).name in ("zip", "map")
+        and any(isinstance(argument, ast.Starred) for argument in node.args)
+    )
 
 
 @dataclass(frozen=True)
@@ -174,7 +193,7 @@ class Source:
         text = self._lines[first - 1].strip() if first <= len(self._lines) else ""
         statement = Statement(
             first, last, tuple(calls), frozenset(reads), frozenset(writes), tuple(loops), subscripts,
-            around.functions, around.bases, text,
+            any(_takes_items(node) for top in nodes for node in ast.walk(top)), around.functions, around.bases, text,
         )  # fmt: skip
         self.statements.append(statement)
         for line in range(first, last + 1):

@@ -1,0 +1,1 @@
+"""Training scripts with causes of slowness that can be planted into them (`cases.toml`)."""

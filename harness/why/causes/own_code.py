@@ -1,0 +1,85 @@
+"""Causes in lines of the user's own: wrappers, copies, evaluation, logging, and Python around the training."""
+
+import re
+
+from placerl.harness.why.causes.base import Evidence, Finding, below, gain, percent, statement
+from placerl.harness.why.causes.replay import takes_items
+from placerl.harness.why.piece import Piece
+from placerl.harness.why.pieces import Place, moves
+from placerl.harness.why.stacks import Stack
+
+_NETWORK = re.compile(r"/torch/(nn/modules|optim|autograd)/|/torch/_tensor")
+_COPY = re.compile(
+    r"to|cpu|cuda|item|tolist|tensor|as_tensor|FloatTensor|deepcopy|clone|(load_)?state_dict|half|double"
+)
+_ELSEWHERE = (Piece.ENVIRONMENT, Piece.EVALUATION, Piece.START)
+_FEWER = 10
+
+
+def _in_network(stack: Stack, place: Place) -> bool:
+    return any(_NETWORK.search(frame.file) for frame in below(stack, place.frame))
+
+
+def _in_wrapper(stack: Stack, place: Place) -> bool:
+    """Return whether a wrapper of the user runs, and not the environment inside it."""
+    for frame in reversed(stack.frames):
+        found = statement(frame)
+        if found is not None and any("Wrapper" in base for base in found.bases):
+            return not any("/gymnasium/" in inner.file for inner in below(stack, frame))
+    return False
+
+
+def _copies(stack: Stack, place: Place) -> bool:
+    """Return whether a line of the user runs that does nothing but copy or convert, and not item by item."""
+    found = statement(place.frame)
+    if place.piece in _ELSEWHERE or found is None or not moves(found):
+        return False
+    copied = any(_COPY.fullmatch(call.name) for call in found.calls)
+    return copied and not (
+        _in_network(stack, place) or _in_wrapper(stack, place) or takes_items(stack, place)
+    )
+
+
+class SlowWrapper:
+    """A wrapper around the environment takes time of its own, which its repair would save."""
+
+    def find(self, evidence: Evidence) -> Finding | None:
+        """As `Cause`."""
+        share, lines = evidence.where(_in_wrapper)
+        because = f"the wrapper's own code takes {percent(share)}"
+        return Finding(
+            "slow wrapper", "compute less in the wrapper, or in C", gain((share, 0)), because, lines
+        )
+
+
+class CopiesInLoop:
+    """Lines that copy between devices, or convert, take time that a copy made once would save."""
+
+    def find(self, evidence: Evidence) -> Finding | None:
+        """As `Cause`."""
+        share, lines = evidence.where(_copies)
+        because = f"copies and conversions take {percent(share)}"
+        change = "copy once before the loop, or only the rows used"
+        return Finding("copies in the loop", change, gain((share, 0)), because, lines)
+
+
+class FrequentEvaluation:
+    """Evaluations take time of the training."""
+
+    def find(self, evidence: Evidence) -> Finding | None:
+        """As `Cause`."""
+        share, lines = evidence.where(lambda stack, place: place.piece is Piece.EVALUATION)
+        because = f"evaluation takes {percent(share)}"
+        change = f"evaluate {_FEWER} times less often"
+        return Finding("frequent evaluation", change, gain((share, 1 / _FEWER)), because, lines)
+
+
+class FrequentLogging:
+    """Logging, saving and rendering take time of the training."""
+
+    def find(self, evidence: Evidence) -> Finding | None:
+        """As `Cause`."""
+        share, lines = evidence.where(lambda stack, place: place.piece is Piece.LOGGING)
+        because = f"logging and rendering take {percent(share)}"
+        change = f"log and render {_FEWER} times less often"
+        return Finding("frequent logging", change, gain((share, 1 / _FEWER)), because, lines)
