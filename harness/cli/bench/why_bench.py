@@ -132,7 +132,9 @@ def bench(
     """
     chosen = [one for one in cases() if only in one.name]
     if any(one.script == "sb3" for one in chosen) and not registry.baseline_python("sb3").is_file():
-        raise UserError("this machine", "sb3", "nothing: its environment is not built", "placerl baselines sb3")
+        raise UserError(
+            "this machine", "sb3", "nothing: its environment is not built", "placerl baselines sb3"
+        )
     keys = [
         cell(f"{SUITE}/{one.name}", partial(diagnosed, one, seconds, rounds), seconds * (2 * rounds + 2))
         for one in chosen
