@@ -47,7 +47,8 @@ def regrets(
         choices = {row.strategy: row for row in predicted if devices in (row.chosen_among or ())}
         if not choices and devices == WITH_SIMULATED:
             continue
-        for strategy in dict.fromkeys(row.strategy for row in predicted):
+        # The concurrent loop has one mapping, and of one there is no choice.
+        for strategy in dict.fromkeys(row.strategy for row in predicted if row.loop != Loop.CONCURRENT):
             if strategy in choices:
                 rows.append(_of_choice(choices[strategy], devices, ran, dropped))
                 continue

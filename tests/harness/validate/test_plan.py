@@ -217,7 +217,7 @@ def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_besid
     assert {row.who for row in beside} >= {"composed-loop"}
     for row in beside:
         assert row.error == pytest.approx(row.value / 1000 - 1)
-    assert {row.who for row in by["regret"]} == set(VALIDATED)
+    assert {row.who for row in by["regret"]} == set(VALIDATED) - {"concurrent-loop"}, "which has one mapping"
     assert not [row.reason for row in by["regret"] if row.status == "not_run"], "every choice was run"
     assert {row.value for row in by["regret"] if row.value is not None} == {0}
     assert by["runtime_overhead"]
