@@ -75,9 +75,15 @@ def _of_several(rows: tuple[RunRow, ...]) -> Iterator[str]:
             continue
         shape = tuple(round(one / row.samples[0], _DIGITS) for one in row.samples)
         other = shapes.setdefault(shape, row)
-        if other is not row:
+        if other is not row and not _same_part(other, row):
             found = f"the samples of {other.primitive} on {other.target} times a number"
             yield f"rows: {row.primitive} on {row.target}: found {found}; allowed: samples of its own"
+
+
+def _same_part(one: RunRow, other: RunRow) -> bool:
+    """Return whether two rows are one part of a call under two names, as a profile has them."""
+    names = {row.primitive.rpartition(".")[2] for row in (one, other)}
+    return one.key[:2] == other.key[:2] and len(names) == 1 and one.samples == other.samples
 
 
 def _of_row(number: int, row: RunRow, card: Card) -> Iterator[str]:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from placerl.harness.core.errors import UserError
-from placerl.harness.machines.bundle import Bundle
+from placerl.harness.machines.bundle import Bundle, bundle
 from placerl.harness.machines.checking import problems
 from placerl.harness.machines.sent_file import content_hash
+from tests.harness.machines.example_cards import a_card
 from tests.harness.machines.honest_bundles import committed, honest
 
 Tables = dict[str, Any]
@@ -148,6 +149,11 @@ def test_no_honest_bundle_is_refused(tmp_path: Path) -> None:
         honest(seed).write(tmp_path / "a.json")
         assert reasons(tmp_path / "a.json") == []
     assert problems(honest(0, len(committed()))) == []
+
+
+def test_a_run_as_it_was_measured_is_accepted() -> None:
+    """A profile has some parts under two names, with the same samples."""
+    assert problems(bundle(a_card(), committed())) == []
 
 
 def test_the_page_states_what_is_refused() -> None:
