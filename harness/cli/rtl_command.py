@@ -86,7 +86,8 @@ def rtl(
     from placerl.primitives.fpga.host import with_axi_names
 
     module = name.replace("-", "_")
-    stated = " ".join(f"{key}={value}" for key, value in values.items())
+    # As the command line takes them: "true", not "True".
+    stated = " ".join(f"{key}={str(value).lower()}" for key, value in values.items())
 
     def export(path: Path) -> None:
         text = published(verilog.export(with_axi_names(design), module))

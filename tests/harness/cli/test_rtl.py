@@ -30,6 +30,14 @@ def test_rtl_writes_verilog(placerl: Placerl, tmp_path: Path) -> None:
     assert "fanout=2 levels=2 leaf_bits=4" in text.splitlines()[0]
 
 
+def test_the_first_line_states_the_parameters_as_they_are_given(placerl: Placerl, tmp_path: Path) -> None:
+    pytest.importorskip("amaranth")
+    outcome = placerl("rtl", "processing-element", "width=4", "--no-bench", "-o", str(tmp_path))
+    assert outcome.status == 0, outcome
+    first, *_ = (tmp_path / "processing_element.v").read_text().splitlines()
+    assert first == "// placerl rtl processing-element width=4 accumulator_width=64 configurable=false"
+
+
 def test_rtl_refuses_a_folder_that_cannot_be_written_before_it_exports(
     placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
