@@ -1,5 +1,6 @@
 """Runs a user's script unchanged, and records from outside what it does."""
 
+import ctypes
 import json
 import os
 import shutil
@@ -169,6 +170,12 @@ def record(command: Sequence[str], seconds: float, *, sampled: bool = True, quie
         return _Run(command, seconds, spy, Path(name), subprocess.DEVNULL if quiet else None).recording()
 
 
+def _end_with_parent() -> None:
+    """Let the kernel end this process when its parent does, however that ends."""
+    set_signal_at_parents_end = 1  # PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(set_signal_at_parents_end, signal.SIGTERM, 0, 0, 0)
+
+
 class _Run:
     """One run of a script."""
 
@@ -182,7 +189,11 @@ class _Run:
         surroundings = {sitecustomize.FOLDER: str(folder), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         try:
             self.script = subprocess.Popen(
-                command, env=os.environ | surroundings, stdout=output, stderr=output
+                command,
+                env=os.environ | surroundings,
+                stdout=output,
+                stderr=output,
+                preexec_fn=_end_with_parent,
             )
         except OSError as error:
             raise UserError("command line", command[0], error.strerror, "a Python interpreter") from error

@@ -1,5 +1,6 @@
 """A script is sampled while it trains, keeps its status, and is stopped when the time is over."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from placerl.harness.why.piece import Piece
 from placerl.harness.why.profile import profile
 from placerl.harness.why.recording import AS_IT_WAS, MAIN, ONE_THREAD, Recording, record
 from tests.harness.why import scripts
+from tests.processes import ends
 
 pytest.importorskip("psutil")
 
@@ -65,3 +67,15 @@ def test_a_missing_sampler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UserError, match=r"py-spy: found nothing.*pip install 'placerl\[why\]'"):
         recording.sampler()
+
+
+def test_a_script_ends_with_whoever_asks_about_it(tmp_path: Path) -> None:
+    script = tmp_path / "long.py"
+    script.write_text("import os, time; print(os.getpid(), flush=True); time.sleep(600)")
+    asks = "import sys; from placerl.harness.why.recording import record; record(sys.argv[1:], 60, sampled=False)"
+    command = [sys.executable, "-c", asks, sys.executable, str(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as asking:
+        assert asking.stdout is not None
+        process = int(asking.stdout.readline())
+        asking.kill()
+    assert ends(process)
