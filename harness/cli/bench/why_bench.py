@@ -108,8 +108,8 @@ def table(rows: Sequence[WhyResult]) -> str:
     return "\n".join(
         [
             *section("Planted causes of slow training", columns, lines),
-            f"Named first: {first} of {count} (goal: {NAMED_GOAL}). Predicted within {GAIN_GOAL:.0%} of what the repair "
-            f"brought: {within} of {count}.",
+            f"Named first: {first} of {count} (goal: {NAMED_GOAL}). Predicted within {GAIN_GOAL:.0%} of what the "
+            f"repair brought: {within} of {count}.",
         ]
     )
 

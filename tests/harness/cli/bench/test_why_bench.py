@@ -14,5 +14,8 @@ def row(planted: str, named: list[str], predicted: float | None) -> WhyResult:
 def test_the_table_counts_against_its_goals() -> None:
     rows = [row("float64", ["float64", "tiny batches"], 2.2), row("slow wrapper", ["float64"], None)]
     text = table(rows)
-    assert "Named first: 1 of 2 (goal: 22 of 24). Predicted within 15% of what the repair brought: 1 of 2." in text
+    assert (
+        "Named first: 1 of 2 (goal: 22 of 24). Predicted within 15% of what the repair brought: 1 of 2."
+        in text
+    )
     assert "| dqn | float64 | float64, tiny batches | 2.20x | 2.00x | +10% |" in text
