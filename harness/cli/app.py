@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import metadata
@@ -20,6 +21,8 @@ from placerl.harness.core.revision import revision
 
 FOLDER = Path(__file__).parent
 _SUFFIX = "_command"
+_TABLES_FROM_COLUMNS = 80
+"""Columns of a screen from which on a command's options are a table, which would cut their names on a narrower one."""
 
 
 def named_by_file(folder: Path, suffix: str) -> list[str]:
@@ -54,6 +57,8 @@ class OneLineErrors(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         resolved: Any = super().resolve_command(ctx, args)
         name, command, rest = resolved
+        if shutil.get_terminal_size().columns < _TABLES_FROM_COLUMNS:
+            command.rich_markup_mode = None
         if ctx.resilient_parsing:  # a line that the shell completes may be anything
             return resolved
         inner = type(ctx)(command, info_name=name, parent=ctx, **command.context_settings)

@@ -19,10 +19,14 @@ EXPLORED, DEFAULT_DEVICE = "map-accelerator", "u200"
 
 @app.command(epilog="Example: `placerl rtl replay-pipeline fanout=4 levels=10 -o rtl`")
 def rtl(
-    name: Annotated[str | None, typer.Argument(metavar="BLOCK", help=f"One of: {', '.join(BLOCKS)}.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="BLOCK", help="The block; --list shows their names.")
+    ] = None,
     parameters: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PARAMETER=VALUE]...", help="The block's parameters; --list shows them."),
+        typer.Argument(
+            metavar="[NAME=VALUE]...", help="Parameters of the block; with it, --list shows them."
+        ),
     ] = None,
     folder: Annotated[Path, typer.Option("-o", "--out", help="Folder for the Verilog.")] = Path("rtl"),
     explored: Annotated[
@@ -62,7 +66,7 @@ def rtl(
     for text in parameters or ():
         key, equals, value = text.partition("=")
         if not equals:
-            raise UserError("command line", "PARAMETER=VALUE", text, "a name, =, and a value")
+            raise UserError("command line", "NAME=VALUE", text, "a name, =, and a value")
         if key in given:
             raise UserError("command line", key, f"{given[key]} and {value}", "each parameter once")
         given[key] = value

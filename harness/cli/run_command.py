@@ -55,7 +55,7 @@ def run(  # noqa: PLR0913 (a command: its options)
         typer.Option(
             "--mapping",
             metavar="LEARNER-RMM-STORAGE",
-            help="Targets, such as `native[fixed32]-native-cpu`; what `placerl map` chose when left out.",
+            help="Targets, such as `native-opencl-cpu`; what `placerl map` chose when left out.",
         ),
     ] = None,
     batch_size: BatchSizeOption = None,
@@ -77,10 +77,11 @@ def run(  # noqa: PLR0913 (a command: its options)
         Loop | None,
         typer.Option(
             "--loop",
+            metavar="LOOP",
             help="Runs the mapping in this loop: `relaxed` is MAP's, with up to 50 batches sampled ahead by a replay "
             "manager that works while the learner does, and actors in processes; `concurrent` is that "
             "in C++ threads, which run free; `resident` leaves everything on the "
-            "learner's device.",
+            f"learner's device. One of {', '.join(Loop)}.",
         ),
     ] = None,
     auto: Annotated[
@@ -104,7 +105,7 @@ def run(  # noqa: PLR0913 (a command: its options)
         str,
         typer.Option(
             "--place",
-            help="With --ray: resources of the machines for a role, as learners=big,shards=big; those of the "
+            help="With --ray: resources of the machines for a role, as learners=big; those of the "
             "mapping's devices when left out.",
         ),
     ] = "",

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from enum import StrEnum
 from functools import wraps
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -38,7 +39,11 @@ def _options() -> Iterator[inspect.Parameter]:
     for one in fields(Schedule):
         kind, *notes = get_args(types[one.name])
         option = next(note for note in notes if isinstance(note, Offered))
-        shown = typer.Option(str(OptionName(one.name)), min=option.least, help=option.text)
+        name, text, metavar = str(OptionName(one.name)), option.text, None
+        choices = [str(member) for each in get_args(kind) if issubclass(each, StrEnum) for member in each]
+        if choices:
+            text, metavar = f"{text} One of {', '.join(choices)}.", one.name.upper()
+        shown = typer.Option(name, min=option.least, help=text, metavar=metavar)
         yield inspect.Parameter(
             one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=Annotated[kind, shown]
         )

@@ -220,8 +220,8 @@ def not_run(reason: str) -> None:
 
 
 def joined(values: Sequence[object]) -> str:
-    """Return values as one text, separated by commas, for the default of an option that takes such a list."""
-    return ",".join(map(str, values))
+    """Return values as one text, with commas between them, for the default of an option that takes such a list."""
+    return ", ".join(map(str, values))
 
 
 def shown(row: Row, scale: float = 1.0, digits: str = ".3g") -> str:

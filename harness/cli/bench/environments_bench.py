@@ -208,7 +208,7 @@ def measured(stepping: Stepping, rounds: int, report: Report) -> Sequence[Enviro
 def bench(
     rounds: Annotated[int, typer.Option("--rounds", min=FEWEST_SAMPLES, help="Samples of each case.")] = 15,
     ids: Annotated[
-        str, typer.Option("--environments", help="Gymnasium's ids, separated by commas.")
+        str, typer.Option("--environments", help="Gymnasium's ids, separated by commas.", show_default="all")
     ] = joined(environments.ids()),
     count: Annotated[
         int, typer.Option("--count", min=1, help="Environments of a vector, not of MuJoCo's.")

@@ -157,9 +157,10 @@ def bench(
 
     Exit status 1 if a training failed; the same command tries it again.
     """
-    chosen = tuple(map(Mapping.parse, mappings.split(",")))
+    chosen = tuple(Mapping.parse(text.strip()) for text in mappings.split(","))
     studies = [
-        Study(LearnedTask(name, steps, batch_size), chosen, tuple(range(seeds))) for name in names.split(",")
+        Study(LearnedTask(name.strip(), steps, batch_size), chosen, tuple(range(seeds)))
+        for name in names.split(",")
     ]
     for study in studies:
         for mapping in chosen:

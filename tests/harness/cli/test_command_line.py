@@ -9,6 +9,7 @@ import pytest
 
 from placerl.harness import cli
 from placerl.harness.cli import app, doctor_command
+from placerl.harness.cli.bench_command import names
 from placerl.harness.cli.common import print_rows
 from placerl.harness.core.provenance import Provenance
 from tests.harness.cli.command_line import Placerl, refused
@@ -17,7 +18,9 @@ from tests.harness.old_form import row_of
 USERS_KNOW = {
     "baselines",
     "bench",
+    "bundle",
     "card",
+    "check",
     "compare",
     "diff",
     "doctor",
@@ -27,12 +30,14 @@ USERS_KNOW = {
     "learn",
     "map",
     "merge",
+    "predict",
     "profile",
     "report",
     "reproduce",
     "rtl",
     "run",
     "validate",
+    "why",
 }
 
 
@@ -45,6 +50,17 @@ def test_every_command_has_help_with_an_example(placerl: Placerl, command: str) 
     outcome = placerl(command, "--help")
     assert outcome.status == 0
     assert f"Example: placerl {command}" in outcome.out.replace("`", "")
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("command", [[one] for one in app.commands()] + [["bench", one] for one in names()])
+def test_no_name_is_cut_in_help(
+    placerl: Placerl, monkeypatch: pytest.MonkeyPatch, command: list[str], columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = placerl(*command, "--help").out.splitlines()
+    assert columns - 6 < max(map(len, lines)) <= columns
+    assert not [line for line in lines if "…" in line]
 
 
 @pytest.mark.parametrize(("arguments", "status"), [(["--help"], 0), ([], 2)])

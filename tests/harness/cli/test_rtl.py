@@ -60,7 +60,7 @@ def test_rtl_refuses_a_folder_that_cannot_be_written_before_it_exports(
         (["replay-pipeline", "form=wid"], ["form", "'wid'", "did you mean wide?"]),
         ([], ["BLOCK: found nothing", "replay-pipeline"]),
         (["replay-pipeline", "fanout=4", "fanout=2"], ["fanout: found 4 and 2", "each parameter once"]),
-        (["replay-pipeline", "fanout"], ["PARAMETER=VALUE", "found fanout"]),
+        (["replay-pipeline", "fanout"], ["NAME=VALUE", "found fanout"]),
         (["replay-pipeline", "depth=2"], ["found 'depth'", "fanout, levels"]),
         (["replay-pipeline", "fanout=two"], ["fanout", "found 'two'", "2 to 256"]),
         (["replay-pipeline", "fanout=1"], ["fanout", "found '1'", "2 to 256"]),
