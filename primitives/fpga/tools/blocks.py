@@ -49,7 +49,7 @@ class Text:
         return self.meaning
 
 
-_PER_LAYER = r"\d+(/\d+)*(,\d+(/\d+)*)?"
+_PER_LAYER = r"\d{1,3}(/\d{1,3})*(,\d{1,3}(/\d{1,3})*)?"
 Banks = Annotated[int, Whole(2, 64)]
 Fanout = Annotated[int, Whole(2, 256)]
 Levels = Annotated[int, Whole(1, 32)]
@@ -259,7 +259,7 @@ def _map_accelerator(  # noqa: PLR0913 (a block: its parameters)
             "4-8-8-2, or of an actor's and a critic's: 4-8-1,5-8-1",
         ),
     ] = "cartpole",
-    lanes: Annotated[str, Text(_PER_LAYER, "a number, or one for each layer: 2/8/1,2/8/1")] = "1",
+    lanes: Annotated[str, Text(_PER_LAYER, "a number below 1000, or one for each layer: 2/8/1,2/8/1")] = "1",
     updates: Annotated[
         str, Text(_PER_LAYER, "as lanes, each divided by a power of two; 0: as many as lanes")
     ] = "0",

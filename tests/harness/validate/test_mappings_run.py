@@ -16,11 +16,14 @@ from placerl.harness.mapping import VALIDATED, Entry, Loop, Mapping, Performance
 from placerl.harness.mapping.candidates import COMPARED_ONLY
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.strategies.composed_loop import ComposedLoop
+from placerl.harness.mapping.target import NATIVE_MAPPING
+from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.profile import simulated
 from placerl.harness.profile.cases import piece_cases, primitive_cases, validation_rounds
 from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.runtime import mapped_parts
 from placerl.harness.runtime.loops import fusions
+from placerl.harness.runtime.resolve import runs_free
 from placerl.harness.validate import plan
 from placerl.harness.validate import rows as validation_rows
 from placerl.primitives.quantization.precision import FLOAT_32
@@ -102,7 +105,9 @@ def test_every_loop_has_a_model_of_its_own() -> None:
 def test_a_mapping_is_run_under_each_loop_that_differs(mapping: str, fuses: bool) -> None:
     placement, item = Mapping.parse(mapping), workloads.load("hopper-ddpg")
     apart = (Loop.STRICT,) if fuses else ()
-    assert plan.loops(item, placement) == (Loop.FUSED, *apart, Loop.OVERLAPPED, Loop.RELAXED)
+    free = (Loop.CONCURRENT,) if runs_free(item, placement) else ()
+    assert bool(free) == (mapping == NATIVE_MAPPING and len(usable_cores()) > 1)
+    assert plan.loops(item, placement) == (Loop.FUSED, *apart, Loop.OVERLAPPED, Loop.RELAXED, *free)
     uniform = workloads.override(item, "replay.prioritized", False, "test")
     assert plan.loops(uniform, placement) == (Loop.FUSED, Loop.OVERLAPPED)
     assert plan.loops(workloads.load("hopper-ppo"), placement) == (Loop.FUSED,)

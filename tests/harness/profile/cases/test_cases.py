@@ -5,6 +5,7 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.mapping import Mapping, Target
+from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.measure.protocol import Protocol, measure
 from placerl.harness.pieces.base import LARGEST_BLOCK_BYTES, block_rows, options_of, targets
 from placerl.harness.pieces.storage import AT_ONCE, fitted, storing_devices
@@ -50,6 +51,11 @@ def test_every_primitive_passes_its_own_check_and_is_timed(small_cases: list[Pri
         "round.learn",
         "round.update",
         *(f"cold_round.{part}" for part in ("collect", "insert", "sample", "learn", "update", "runtime")),
+        *(
+            f"concurrent_round.{part}"
+            for part in ("collect", "learn", "sample", "update")
+            if len(usable_cores()) > 1
+        ),
         *(f"beside_learner.{part}" for part in ("insert", "sample", "update", "runtime")),
         *(f"beside_replay.{part}" for part in ("collect", "learn", "runtime")),
         "fused_round.collect",
