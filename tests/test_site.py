@@ -82,7 +82,7 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
 
 def test_the_page_of_options_has_tables_of_three_columns(site: Path) -> None:
     text = (site / "options" / "index.html").read_text(encoding="utf-8")
-    assert "<td><code>--loop &lt;strict|fused|overlapped|relaxed|concurrent|resident&gt;</code></td>" in text
+    assert "<td><code>--fail-on &lt;worse|changed&gt;</code></td>" in text
     rows = re.findall(r"<tr>(.*?)</tr>", text, re.DOTALL)
     assert len(rows) > 150
     assert {row.count("<td") or row.count("<th") for row in rows} == {3}
