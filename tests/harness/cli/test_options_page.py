@@ -33,7 +33,8 @@ def test_a_row_has_the_option_what_it_does_and_its_default_and_range(page: str) 
     assert "placerl run [OPTIONS] {WORKLOAD}" in run
     assert "| `WORKLOAD <str>` | A workload's name, or the path of its TOML file. | required |" in run
     assert "| `--threads <int range>` | Threads of the learner. | default: 1; x>=1 |" in run
-    assert "| `--loop <strict|fused|overlapped|relaxed|concurrent|resident>` |" in run
+    assert "| `--loop LOOP` |" in run
+    assert "| `--fail-on <worse|changed>` |" in section(page, "diff")
 
 
 def test_every_option_says_what_it_does(page: str) -> None:
