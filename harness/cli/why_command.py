@@ -10,7 +10,7 @@ import typer
 
 from placerl.harness.cli.app import app
 from placerl.harness.core.errors import UserError
-from placerl.harness.core.files import write_atomically
+from placerl.harness.core.files import check_writable, write_atomically
 
 
 @app.command(
@@ -55,6 +55,8 @@ def why(
 
     if not script.is_file():
         raise UserError("command line", "SCRIPT", f"no file {str(script)!r}", "the path of a Python script")
+    if out is not None:
+        check_writable(out.parent)
     recording = record([_interpreter(python), str(script), *(arguments or [])], seconds)
     found = profile(recording.stacks, recording.process)
     causes = findings(Evidence(recording, found))

@@ -211,6 +211,10 @@ class _Run:
         finally:
             self._stop()
         result.facts = self.probes.facts()
+        missed = {
+            f"{fact['module']}: {fact['reason']}" for fact in result.facts if fact["fact"] == "unpatched"
+        }
+        result.problems += [f"not watched: {one}" for one in sorted(missed)]
         if not self.probes.processes():
             result.problems.append("no steps were counted: the interpreter ignores PYTHONPATH")
         return result

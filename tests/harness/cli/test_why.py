@@ -35,3 +35,12 @@ def test_output_and_status_are_the_scripts_own(tmp_path: Path) -> None:
 
 def test_a_script_that_is_not_there(placerl: Placerl) -> None:
     refused(placerl("why", "nowhere.py"), "SCRIPT", "no file 'nowhere.py'", "the path of a Python script")
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_the_script_runs(
+    placerl: Placerl, tmp_path: Path
+) -> None:
+    ran, script = tmp_path / "ran", tmp_path / "script.py"
+    script.write_text(f"open({str(ran)!r}, 'w')")
+    refused(placerl("why", "-o", "/dev/null/report", str(script)), "/dev/null: --out: found")
+    assert not ran.exists()

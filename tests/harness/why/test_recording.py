@@ -57,6 +57,18 @@ def test_a_script_that_ends_keeps_its_status(tmp_path: Path) -> None:
     assert ended.problems == ["the script ended before it trained"]
 
 
+def test_a_library_of_another_version_is_named(tmp_path: Path) -> None:
+    library = tmp_path / "gymnasium" / "wrappers"
+    library.mkdir(parents=True)
+    for file in (library.parent / "__init__.py", library / "__init__.py", library / "common.py"):
+        file.touch()
+    script = tmp_path / "script.py"
+    script.write_text("import gymnasium.wrappers.common")
+    ended = record([sys.executable, str(script)], 5.0, sampled=False)
+    (said,) = (line for line in ended.problems if line.startswith("not watched: "))
+    assert said.startswith("not watched: gymnasium.wrappers.common: AttributeError")
+
+
 def test_an_interpreter_that_is_none_is_refused() -> None:
     with pytest.raises(UserError, match=r"/nowhere/python: found No such file .* Python interpreter"):
         record(["/nowhere/python", "x.py"], 1.0, sampled=False)
