@@ -59,27 +59,6 @@ class RunRow(TomlTable):
         """What tells the row from others of a machine: workload, batch size, primitive and target."""
         return self.workload, self.batch_size, self.primitive, self.target
 
-    def piece_time(self) -> PieceTime:
-        """Return the row as the store has it."""
-        return PieceTime(
-            suite=Suite.PROFILE,
-            workload=self.workload,
-            primitive=self.primitive,
-            backend=self.backend,
-            device=self.device,
-            target=self.target,
-            batch_size=self.batch_size,
-            quantity="time_per_call",
-            provenance=Provenance.MEASURED,
-            status=self.status,
-            reason="" if self.status == "ok" else "the interval is wide",
-            value=self.time_s,
-            low=self.low_s,
-            high=self.high_s,
-            samples=self.samples,
-            items_per_call=self.items_per_call,
-        )
-
 
 class Bundle(SentFile):
     """A card with rows of a run on the same machine."""
