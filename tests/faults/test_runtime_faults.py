@@ -11,7 +11,7 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
-from placerl.harness.loop.schedule import Fusion, Schedule
+from placerl.harness.loop.schedule import STRICT, Fusion, Loop, Schedule
 from placerl.harness.mapping import Mapping
 from tests.faults.training_soak import Reading, not_flat, readings
 from tests.harness.runtime.trainings import replay_training
@@ -24,9 +24,8 @@ PROGRAM = """
 import signal
 
 from placerl.harness import workloads as workload
-from placerl.harness.loop.schedule import Fusion, Schedule
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Mapping
-from tests.faults.training_soak import Reading, not_flat, readings
 from placerl.harness.runtime.measured_run import start
 from placerl.harness.runtime.resolve import resolve
 
@@ -43,13 +42,21 @@ finally:
 """
 
 
+FREE = PROGRAM.replace(
+    'Schedule(processes=2, overlap=8), item, Mapping.parse("torch-native-cpu")',
+    'Schedule(), item, Mapping.parse("native-native-cpu"), loop="concurrent"',
+).replace("*training._acting.pids, ", "")
+"""The same with actors, replay manager and learner as threads that run free."""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_ending_a_run_ends_its_actors(number):
+@pytest.mark.parametrize(("program", "processes"), [(PROGRAM, 2), (FREE, 0)], ids=["processes", "concurrent"])
+def test_ending_a_run_ends_its_actors(program, processes, number):
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=pipe, stderr=pipe, text=True) as run:
+    with subprocess.Popen([sys.executable, "-c", program], stdout=pipe, stderr=pipe, text=True) as run:
         try:
             pids = [int(pid) for pid in run.stdout.readline().split()]
-            assert len(pids) == 2
+            assert len(pids) == processes
             run.send_signal(number)
             output, errors = run.communicate(timeout=LIMIT_S)
         finally:
@@ -144,6 +151,13 @@ def test_each_leak_is_named(name, change):
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("fusion", [Fusion.ROUND, Fusion.STEP, Fusion.NONE])
-def test_a_long_training_leaks_nothing_and_keeps_its_pace(fusion):
-    assert not_flat(list(readings(fusion, 1200))) == {}
+@pytest.mark.parametrize(
+    ("schedule", "loop"),
+    [
+        *((Schedule(fusion=one), None) for one in (Fusion.ROUND, Fusion.STEP, Fusion.NONE)),
+        (STRICT, Loop.CONCURRENT),
+    ],
+    ids=str,
+)
+def test_a_long_training_leaks_nothing_and_keeps_its_pace(schedule, loop):
+    assert not_flat(list(readings(schedule, loop, 1200))) == {}

@@ -9,11 +9,11 @@ import numpy as np
 import psutil
 
 from placerl.harness import workloads
-from placerl.harness.loop.schedule import Fusion, Schedule
+from placerl.harness.loop.schedule import Loop, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.statistics import FEWEST_SAMPLES, ratio_interval
+from placerl.harness.runtime.measured_run import Started, start
 from placerl.harness.runtime.resolve import resolve
-from placerl.harness.runtime.training import Training
 from placerl.harness.store.diff import DRIFT
 
 CAPACITY = 5_000  # transitions: overwritten many times in minutes
@@ -34,13 +34,13 @@ class Reading:
     threads: int
 
 
-def readings(fusion: Fusion, seconds: float) -> Iterator[Reading]:
+def readings(schedule: Schedule, loop: Loop | None, seconds: float) -> Iterator[Reading]:
     """Trains until the replay is full, then for some seconds more, with a reading every `STRETCH_S` of these."""
     item = workloads.override(
         workloads.load("hopper-ddpg"), "training.learning_starts", CAPACITY // 2, "soak"
     )
     item = workloads.override(item, "replay.capacity", CAPACITY, "soak")
-    training = Training(resolve(Schedule(fusion=fusion), item, Mapping.parse("native-native-cpu")))
+    training = start(resolve(schedule, item, Mapping.parse("native-native-cpu"), loop=loop))
     process = psutil.Process(os.getpid())
     try:
         training.warm_up()
@@ -55,7 +55,7 @@ def readings(fusion: Fusion, seconds: float) -> Iterator[Reading]:
         training.close()
 
 
-def _stretch(training: Training, steps: int) -> tuple[int, float]:
+def _stretch(training: Started, steps: int) -> tuple[int, float]:
     """Takes gradient steps; returns the number for the next stretch, and the rate by processor time."""
     begin_s = time.process_time()
     progress = training.advance(steps)
