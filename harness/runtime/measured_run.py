@@ -293,7 +293,7 @@ def measured(
         "seed": seed,
         "threads": resolved.schedule.threads,
         "options": resolved.schedule.given(),
-        **_placement(training),
+        **placement_columns(training),
         "timed": HowTimed(conditions=conditions()),
     }
     run = _Run(resolved, columns, training.provenance, meter=meter)
@@ -345,8 +345,9 @@ def _evaluated(training: Trains, workload: Workload, seed: int) -> list[float]:
         evaluation.close()
 
 
-def _placement(training: Trains) -> dict[str, Any]:
-    placement = training.placement if isinstance(training, ThreadedTraining) else None
+def placement_columns(training: object) -> dict[str, Any]:
+    """Return the cores to which a training's threads and processes are bound, as a row holds them; empty if to none."""
+    placement = training.placement if isinstance(training, Training | ThreadedTraining) else None
     return {"placement": placement.columns()} if placement else {}
 
 

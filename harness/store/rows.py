@@ -200,6 +200,7 @@ class AchievedRate(OfMapping, table="achieved_rate"):
         assignment: devices of the learner and of the replay management.
         gradient_steps_per_call: gradient steps in a timed call.
         replay_capacity: capacity of the replay.
+        placement: the cores that threads were bound to, as of `TrainingResult`.
         terms_s: seconds per gradient step by term.
         clearly_slower_among: the sets of devices in whose races the mapping was dropped.
         banks: sub-trees of a simulated replay manager.
@@ -211,6 +212,7 @@ class AchievedRate(OfMapping, table="achieved_rate"):
     assignment: str | None = None
     gradient_steps_per_call: int | None = None
     replay_capacity: int | None = None
+    placement: Mapping[str, Sequence[int]] | None = None
     terms_s: Mapping[str, float] | None = None
     clearly_slower_among: Sequence[str] | None = None
     banks: int | None = None

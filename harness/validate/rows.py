@@ -39,6 +39,7 @@ from placerl.harness.measure import statistics
 from placerl.harness.measure.protocol import Timing
 from placerl.harness.profile.cases.training import TimedTraining, case_name
 from placerl.harness.runtime import simulated_parts
+from placerl.harness.runtime.measured_run import placement_columns
 from placerl.harness.store.rows import (
     AchievedRate,
     Overhead,
@@ -105,7 +106,9 @@ def achieved(
         for name, part in timings.items()
         if name.startswith(f"{whole}: ") and part.median_s is not None
     }
-    told: dict[str, Any] = simulated_parts.tree_columns(run.training) if run else {}
+    told: dict[str, Any] = {}
+    if run:
+        told = simulated_parts.tree_columns(run.training) | placement_columns(run.training)
     row = AchievedRate(
         suite=SUITE,
         primitive="training",

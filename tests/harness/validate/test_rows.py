@@ -12,10 +12,12 @@ from placerl.harness.compare.registry import JUDGED_FOR_PORTABILITY, trains
 from placerl.harness.compare.rounds import networks_on
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
+from placerl.harness.loop.placement import Placement
 from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import VALIDATED, Loop, Mapping, PerformanceTable, Problem, Target, predict
 from placerl.harness.measure.protocol import Timing
 from placerl.harness.profile.cases.training import case_name
+from placerl.harness.runtime.native_threads import ThreadedTraining
 from placerl.harness.validate import rows as validation_rows
 from placerl.harness.validate.rows import HERE, WITH_SIMULATED, Achieved
 from tests.harness.old_form import details_of, replace
@@ -149,6 +151,16 @@ def test_what_was_achieved_is_gradient_steps_over_time_and_its_parts_are_terms_a
         "assignment": "cpu-cpu",
         "terms_s": {"step": 0.25},
     }
+
+
+def test_a_rate_of_the_concurrent_loop_says_which_core_each_thread_had() -> None:
+    mapping, training = Mapping.parse("native-native-cpu"), object.__new__(ThreadedTraining)
+    training.fusion, training.placement = Fusion.REPLAY, Placement([1], [0], [0])
+    whole = case_name(mapping, Loop.CONCURRENT)
+    timings, fields = {whole: timing(whole, 1.0, median_s=1.0)}, {"workload": "hopper-ddpg", "batch_size": 32}
+    run: Any = SimpleNamespace(gradient_steps=4, training=training)
+    row = validation_rows.achieved(fields, mapping, Loop.CONCURRENT, timings, run).row
+    assert row.placement == {"learners": [1], "managers": [0], "actors": [0]}
 
 
 @pytest.mark.parametrize(
