@@ -170,7 +170,8 @@ class Schedule:
         ),
     ] = False
     pinned: Annotated[
-        bool, Offered("With --threads-native: bind each thread to a core, the learners' to one of their own.")
+        bool,
+        Offered("Bind each thread and actor process to a core, those of learners to cores of their own."),
     ] = False
     deferred_insertion: Annotated[
         bool,

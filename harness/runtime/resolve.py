@@ -43,6 +43,7 @@ OF_A_REPLAY = (
     "replay_beside",
     "initial_priorities",
     "streams",
+    "pinned",
 )
 """Options that an algorithm without a replay does not have."""
 HIDING = ("deferred_insertion", "single_buffered", "streamed")
@@ -171,6 +172,8 @@ def check_unmapped(schedule: Schedule, task: Task) -> None:
 
 def _check_mapped(schedule: Schedule, task: Task, mapping: Mapping, fusion: Fusion, processes: int) -> None:
     """Check what depends on the mapping's backends, but not on whether they are here."""
+    if schedule.pinned and is_simulated(mapping):
+        raise UserError(mapping, "pinned", True, "False in virtual time")
     if not is_on_policy(task):
         _check_hidden(schedule, task, mapping, fusion)
         _check_initial_priorities(schedule, task, mapping)
@@ -180,9 +183,6 @@ def _check_mapped(schedule: Schedule, task: Task, mapping: Mapping, fusion: Fusi
 
 def _check_options(schedule: Schedule, task: Task, processes: int, *, counted: bool = True) -> None:
     """Check what does not depend on the mapping's backends; `counted`: the memory of the parts, too."""
-    if schedule.pinned:
-        allowed_with = ("False without ", OptionName("threads_native"))
-        raise UserError(task.name, "pinned", True, allowed_with)
     cores = len(usable_cores())
     if not 1 <= schedule.threads <= cores:
         allowed = f"1 to the cores that this process may use, {cores}"
@@ -199,6 +199,8 @@ def _check_options(schedule: Schedule, task: Task, processes: int, *, counted: b
                 raise UserError(task.name, name, True, "False without overlap: actors and learner take turns")
         check_overlap(task, schedule.overlap)
         collected = collected_rows(task, schedule.overlap, schedule.reallocate)
+    if schedule.pinned:
+        _check_pinned(schedule, task, processes)
     _check_shared_gradients(schedule, task)
     if schedule.streams is not None and schedule.reallocate:
         allowed = "none with re-allocation, which splits batches itself"
@@ -207,6 +209,18 @@ def _check_options(schedule: Schedule, task: Task, processes: int, *, counted: b
         raise UserError(task.name, "learners", schedule.learners, f"at most the batch size, {batch_size}")
     if counted:
         memory.check_run(task, schedule.ahead(task), processes, schedule.learners, collected)
+
+
+def _check_pinned(schedule: Schedule, task: Task, processes: int) -> None:
+    """Refuse to bind what has several threads, moves between cores, or shares the interpreter with the learner."""
+    pinned = (" with ", OptionName("pinned"))
+    for name in ("threads", "learners", "reallocate"):
+        if (found := getattr(schedule, name)) != (only := getattr(STRICT, name)):
+            raise UserError(task.name, name, found, (only, *pinned))
+    if schedule.overlap and not processes:
+        raise UserError(
+            task.name, "processes", processes, ("at least 1", *pinned, " and ", OptionName("overlap"))
+        )
 
 
 def _check_processes(task: Task, processes: int) -> None:

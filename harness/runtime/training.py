@@ -4,7 +4,7 @@ A mapping says where learner, replay management (sampling and priorities) and da
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
@@ -16,13 +16,14 @@ from typing_extensions import TypeIs
 
 from placerl.harness import platforms
 from placerl.harness.loop.clock import LEARNER, RMM
+from placerl.harness.loop.placement import Placement
 from placerl.harness.loop.real_time import RealTime
 from placerl.harness.loop.schedule import Fusion
 from placerl.harness.loop.training_loop import Shape, Traffic, TrainingLoop, Units
 from placerl.harness.loop.virtual_time import VirtualTime
 from placerl.harness.mapping.base import Platform
 from placerl.harness.mapping.problem import PRIORITY_BYTES
-from placerl.harness.measure.conditions import set_blas_threads
+from placerl.harness.measure.conditions import caller_pinned, set_blas_threads, usable_cores
 from placerl.harness.runtime import snapshot
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.actors.in_process import ONE, Actors, Collecting, InlineActors, refuse_invalid
@@ -133,6 +134,7 @@ class Training:
         gradient_steps, environment_steps: steps taken so far.
         replay, learner: the parts of the training.
         fusion: which calls are joined into one native call.
+        placement: the core of the thread that trains, and of its replay manager and actor processes, if they are bound.
         reallocator: re-allocates actors, if requested.
         provenance: provenance of the seconds that it reports: not "measured" if a part runs on a simulated device,
             in virtual time (`harness.runtime.clock`, `harness.runtime.simulated_parts`).
@@ -218,6 +220,9 @@ class Training:
             )
             self._actors, self._plan = settings.actors, parts.actors
             self.gradient_steps = 0
+            self.placement: Placement | None = None
+            if schedule.pinned:
+                self.placement = Placement.of(usable_cores(), 1, int(schedule.replay_beside), processes)
             self._acting: Collecting = parts.acting or self._started_actors(
                 parts.actors, processes, shape.overlapped
             )
@@ -233,6 +238,10 @@ class Training:
                 parts.returns,
             )
             self._loop = TrainingLoop(self._time, units, shape, traffic)
+            if self.placement:
+                for core in self.placement.managers:
+                    manager = self._steps if isinstance(self._steps, Managed) else self._time
+                    cast(Managed | TimeBeside, manager).bind(core)
             self.reallocator = (
                 Reallocator(cast(ParallelLearner, self.learner), cast(ActorPool, self._acting))
                 if schedule.reallocate
@@ -262,9 +271,10 @@ class Training:
 
     def fill(self) -> None:
         """Step the environments with random actions, and store transitions, until `learning_starts` steps are taken."""
-        while self.environment_steps < self._learning_starts:
-            missing = ceil((self._learning_starts - self.environment_steps) / self._actors)
-            self._loop.fill(min(missing, self._warm_up_steps))
+        with self._bound():
+            while self.environment_steps < self._learning_starts:
+                missing = ceil((self._learning_starts - self.environment_steps) / self._actors)
+                self._loop.fill(min(missing, self._warm_up_steps))
 
     def advance(self, gradient_steps: int) -> Progress:
         """Continue training for at least `gradient_steps`, in whole rounds, and return what happened.
@@ -295,7 +305,8 @@ class Training:
         if not self.gradient_steps:
             self.warm_up()
         before = self._counts()
-        self._loop.learn(gradient_steps)
+        with self._bound():
+            self._loop.learn(gradient_steps)
         self.gradient_steps += gradient_steps
         return self._progress(before)
 
@@ -336,25 +347,35 @@ class Training:
         """Take at least `gradient_steps`, in whole rounds, without a warm-up and without returning a `Progress`."""
         until = self.gradient_steps + gradient_steps
         try:
-            while self.gradient_steps < until:
-                missing = until - self.gradient_steps
-                rounds = ceil(missing / self._gradient_steps_a_round) if self.fusion is Fusion.ROUND else 1
-                self._loop.run(rounds)
-                self.gradient_steps += rounds * self._gradient_steps_a_round
-                if self.reallocator:
-                    self.reallocator.step()
+            with self._bound():
+                while self.gradient_steps < until:
+                    missing = until - self.gradient_steps
+                    rounds = (
+                        ceil(missing / self._gradient_steps_a_round) if self.fusion is Fusion.ROUND else 1
+                    )
+                    self._loop.run(rounds)
+                    self.gradient_steps += rounds * self._gradient_steps_a_round
+                    if self.reallocator:
+                        self.reallocator.step()
         except ValueError:  # raised by a replay or a learner for NaN or infinity
             refuse_invalid(ONE, self._storage.columns)
             raise
 
     def _started_actors(self, plan: ActorPlan, processes: int, overlapped: bool) -> Actors:
         if not isinstance(self._time, VirtualTime):
-            return start_actors(plan, self.learner, processes, beside=overlapped)
+            actors = start_actors(plan, self.learner, processes, beside=overlapped)
+            if self.placement and isinstance(actors, ActorPool):
+                actors.bind(self.placement.actors)
+            return actors
         if processes:
             pool = ActorPool(plan, self.learner, processes, inline=True)
             self._time.leave_out(lambda: pool.in_turns_s)
             return pool
         return InlineActors(plan.build(), self.learner)
+
+    def _bound(self) -> AbstractContextManager[None]:
+        """Bind the calling thread while it trains, if it is to be bound; the caller's own work runs anywhere."""
+        return caller_pinned(self.placement.learners[0]) if self.placement else nullcontext()
 
     def _drain(self) -> None:
         self._time.drain()

@@ -5,7 +5,8 @@ step would cost more than most environments do. Weights are double-buffered (PRL
 while the next weights are copied to the other.
 """
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
@@ -195,6 +196,11 @@ class ActorPool(Actors):
     def pids(self) -> list[int]:
         """Return the IDs of the processes."""
         return [unit.pid for unit in self._units]
+
+    def bind(self, cores: Sequence[int]) -> None:
+        """Bind each process to a core; OSError if one has ended, or if this process may not use a core."""
+        for pid, core in zip(self.pids, cores, strict=True):
+            os.sched_setaffinity(pid, {core})
 
     def publish(self) -> None:
         """Copy the learner's weights to the buffer that no actor reads, for the next requests; see `Actors.publish`."""

@@ -84,6 +84,10 @@ class TimeBeside(RealTime):
         while self._waiting:
             self._take_one()
 
+    def bind(self, core: int) -> None:
+        """Bind the thread to a core."""
+        self._unit.bind(core)
+
     def close(self) -> None:
         """End the thread."""
         self._unit.close()

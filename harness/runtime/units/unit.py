@@ -1,5 +1,6 @@
 """Processing units (MAP Table II): a function in a thread of its own, with bounded queues of requests and answers."""
 
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -70,6 +71,11 @@ class Unit(Generic[Request, Answer]):
             raise UnitError(f"{self.name}: stalled: no answer for {limit_s:g} s") from None
         self._check()
         return answer  # type: ignore[return-value]
+
+    def bind(self, core: int) -> None:
+        """Bind the thread to a core; OSError if this process may not use it."""
+        assert self._thread.native_id is not None
+        os.sched_setaffinity(self._thread.native_id, {core})
 
     def close(self) -> None:
         """End the thread after its current request; waiting requests and answers are dropped."""

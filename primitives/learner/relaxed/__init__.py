@@ -63,6 +63,15 @@ class Managed(OneCaller, ABC):
         """
         self._manager.drain()
 
+    @one_at_a_time
+    def bind(self, core: int) -> None:
+        """Bind the replay manager's thread, if it has one, to a core.
+
+        Raises:
+            ValueError: a core that this process may not use.
+        """
+        self._manager.bind(core)
+
     @property
     @one_at_a_time
     def terms_s(self) -> dict[str, float]:

@@ -61,6 +61,7 @@ class Relaxed : public fused::BoundSteps<Steps> {
         nb::gil_scoped_release released;
         steps().batches().manager().drain();
     }
+    void bind(int core) { steps().batches().manager().bind(core); }
     std::tuple<double, double, double, double> seconds() { return seconds_of(steps().batches()); }
     double learn_s() { return steps().learn_s(); }
 };
@@ -131,6 +132,7 @@ class Managed {
         nb::gil_scoped_release released;
         batches_.manager().drain();
     }
+    void bind(int core) { batches_.manager().bind(core); }
     std::tuple<double, double, double, double> seconds() { return seconds_of(batches_); }
 
   private:
@@ -174,6 +176,7 @@ void bind_relaxed(nb::module_ &parent) {
         .def("run", &Relaxed::run)
         .def("insert", &Relaxed::insert)
         .def("drain", &Relaxed::drain)
+        .def("bind", &Relaxed::bind)
         .def_prop_ro("scalars", &Relaxed::scalars);
     nb::class_<Managed>(m, "Managed")
         .def(nb::init<nb::object, int64_t, std::size_t>())
@@ -184,6 +187,7 @@ void bind_relaxed(nb::module_ &parent) {
         .def("wake", &Managed::wake)
         .def("insert", &Managed::insert)
         .def("drain", &Managed::drain)
+        .def("bind", &Managed::bind)
         .def_prop_ro("seconds", &Managed::seconds);
 }
 

@@ -317,9 +317,22 @@ def check_threads(schedule: Schedule, name: str = "cartpole-dqn", mapping: Mappi
     resolve.resolve(schedule, item, mapping, item.training.batch_size)
 
 
-def test_only_threads_of_cpp_are_bound_to_cores() -> None:
-    with pytest.raises(UserError, match="pinned: found True; allowed: False without --threads-native"):
-        check(Schedule(pinned=True))
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        ({"learners": 2}, "learners: found 2; allowed: 1 with --pinned"),
+        ({"overlap": 8}, "processes: found 0; allowed: at least 1 with --pinned and --overlap"),
+    ],
+)
+def test_what_has_no_core_of_its_own_is_not_bound(options: dict[str, Any], refusal: str) -> None:
+    check(Schedule(pinned=True))
+    with pytest.raises(UserError, match=refusal):
+        check(Schedule(pinned=True, **options))
+
+
+def test_virtual_time_has_no_cores_to_bind_to() -> None:
+    with pytest.raises(UserError, match="pinned: found True; allowed: False in virtual time"):
+        check(Schedule(pinned=True), mapping=Mapping.parse("native-fpga-fpga"))
 
 
 @pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg", "pendulum-td3", "pendulum-sac"])

@@ -1,5 +1,6 @@
 """The strict loop: the same seed trains the same, every step is counted, and the mapping is obeyed."""
 
+import os
 import time
 from contextlib import closing
 from types import SimpleNamespace
@@ -9,9 +10,11 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
+from placerl.harness.loop.placement import Placement
 from placerl.harness.loop.real_time import RealTime
 from placerl.harness.loop.schedule import Environments, Fusion, InitialPriorities, Schedule
 from placerl.harness.mapping import Mapping
+from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.pieces import memory
 from placerl.harness.runtime import compose
 from placerl.harness.runtime import training as training_module
@@ -487,3 +490,24 @@ def test_dqn_learns_to_hold_the_middle(mapping, arguments):
 def test_a_negative_overlap_is_refused():
     with pytest.raises(UserError, match="overlap: found -1; allowed: 0 to 500"):
         replay_training(short("cartpole-dqn"), NATIVE, schedule=Schedule(overlap=-1))
+
+
+@pytest.mark.skipif(len(usable_cores()) < 2, reason="needs two cores")
+@pytest.mark.parametrize("mapping", [NATIVE, MAPPING, Mapping.parse("torch-flat-cpu")], ids=str)
+def test_each_part_is_bound_to_its_core_and_the_caller_only_while_it_trains(mapping, monkeypatch):
+    """Actor process and replay manager, a thread of C++ or of Python, share the core that the learner has not."""
+    learning, shared = usable_cores()[:2]
+    monkeypatch.setattr(training_module, "usable_cores", lambda: [learning, shared])
+    before = os.sched_getaffinity(0)
+    options = Schedule(pinned=True, processes=1, overlap=8, presampled_batches=2, replay_beside=True)
+    with closing(replay_training(short("cartpole-dqn"), mapping, schedule=options)) as training:
+        run, seen = training._loop.run, []
+        monkeypatch.setattr(training._loop, "run", lambda n: (seen.append(os.sched_getaffinity(0)), run(n)))
+        training.advance(8)
+        assert training.placement == Placement([learning], [shared], [shared])
+        assert seen
+        assert all(cores == {learning} for cores in seen)
+        assert os.sched_getaffinity(0) == before
+        assert [os.sched_getaffinity(pid) for pid in training._acting.pids] == [{shared}]
+        threads = [os.sched_getaffinity(int(name)) for name in os.listdir("/proc/self/task")]
+        assert threads.count({shared}) == 1
