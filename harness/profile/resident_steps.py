@@ -28,7 +28,7 @@ from placerl.primitives.learner.device.resident_steps import ResidentSteps
 from placerl.primitives.learner.graph_learner import GraphLearner
 from placerl.primitives.replay import PrioritizedReplay
 from placerl.primitives.replay.device import DeviceStorage
-from placerl.primitives.replay.device.resident import Prioritised, ResidentReplay
+from placerl.primitives.replay.device.resident_prioritized import Prioritised, ResidentPrioritizedReplay
 from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
 from placerl.primitives.training.resident_rounds import ResidentActing, ResidentRounds
 
@@ -150,10 +150,10 @@ def _inserted(item: Workload, insert: Callable[[dict[str, Any]], object]) -> Non
         insert(columns)
 
 
-def _resident(item: Workload, batch_size: int, on: Device) -> tuple[ResidentReplay, GraphLearner]:
+def _resident(item: Workload, batch_size: int, on: Device) -> tuple[ResidentPrioritizedReplay, GraphLearner]:
     learner, executable = _learner(item, batch_size, on)
     how = Prioritised(item.replay.alpha, item.replay.beta_initial, item.replay.epsilon)
-    return ResidentReplay(*_memory(item, on), batch_size, how, stream=executable.stream), learner
+    return ResidentPrioritizedReplay(*_memory(item, on), batch_size, how, stream=executable.stream), learner
 
 
 def _steps(item: Workload, batch_size: int, on: Device) -> Callable[[int], float]:

@@ -2,7 +2,7 @@
 
 from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.loop.schedule import STRICT, Environments, Loop, Schedule, is_on_policy
-from placerl.harness.mapping.target import Mapping
+from placerl.harness.mapping.target import NATIVE, Mapping
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import Task, algorithm_of
 from placerl.primitives.environments import device_environments
@@ -31,8 +31,8 @@ def check(schedule: Schedule, task: Task, mapping: Mapping) -> None:
         raise UserError(task.name, "presampled_batches", ahead, ("0", *_WITH))
     if not isinstance(task, Workload):
         raise UserError(task.name, "environment", "an environment of your own", _environments())
-    if is_on_policy(task) or not task.replay.prioritized:
-        raise UserError(task.name, "replay", "no prioritised replay", ("a prioritised one", *_WITH))
+    if is_on_policy(task):
+        raise UserError(task.name, "replay", "none", ("an algorithm with a replay", *_WITH))
     if task.environment.kwargs:
         raise UserError(task.name, "environment.kwargs", task.environment.kwargs, ("none", *_WITH))
     if (id := task.environment.id) not in device_environments.ids():
@@ -42,9 +42,12 @@ def check(schedule: Schedule, task: Task, mapping: Mapping) -> None:
     if (rows := task.replay.capacity) < (count := task.training.actors):
         raise UserError(task.name, "actors", count, (f"at most replay.capacity, {rows},", *_WITH))
     learner = mapping.learner
-    together = learner == mapping.rmm == mapping.storage and learner.precision == FLOAT_32
+    managed = learner if task.replay.prioritized else NATIVE
+    together = learner == mapping.storage and mapping.rmm == managed and learner.precision == FLOAT_32
     if learner.backend not in BACKENDS or not together:
-        allowed = ", ".join("-".join([backend] * 3) for backend in BACKENDS)
+        allowed = ", ".join(
+            f"{backend}-{backend if task.replay.prioritized else NATIVE}-{backend}" for backend in BACKENDS
+        )
         raise UserError(
             task.name, "mapping", mapping, (f"one device for all parts, such as {allowed},", *_WITH)
         )

@@ -14,11 +14,15 @@ from placerl.harness.runtime.compose import beta_of, environment_seeds
 from placerl.harness.runtime.mapped_parts import learner_of
 from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
+from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import columns_of
 from placerl.primitives.learner import UnsupportedOperationError
 from placerl.primitives.learner.device import resident_steps
+from placerl.primitives.learner.device.executable import DeviceExecutable
 from placerl.primitives.replay.device import DeviceStorage
-from placerl.primitives.replay.device.resident import Prioritised, ResidentReplay
+from placerl.primitives.replay.device.resident import ResidentReplay
+from placerl.primitives.replay.device.resident_prioritized import Prioritised, ResidentPrioritizedReplay
+from placerl.primitives.replay.device.resident_uniform import ResidentUniformReplay
 from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
 from placerl.primitives.training.resident_rounds import ResidentActing, ResidentRounds
 
@@ -46,7 +50,7 @@ class ResidentTraining:
     def __init__(self, resolved: Resolved, *, seed: int = 0) -> None:
         self.fusion = resolved.fusion
         workload, mapping, shape = resolved.workload, resolved.mapping, resolved.shape
-        settings, self._learning_starts = workload.replay, workload.training.learning_starts
+        self._learning_starts = workload.training.learning_starts
         seeds = np.random.SeedSequence(seed).spawn(3)
         environment_seed, number_seed, learner_seed = seeds
         self.learner = learner_of(workload, mapping, learner_seed, resolved.schedule)
@@ -54,15 +58,7 @@ class ResidentTraining:
         if not executable.device.has_double:
             raise UserError(mapping, "learner", executable.device.name, "a device with double precision")
         try:
-            device, how = executable.device, Prioritised(settings.alpha, beta_of(workload), settings.epsilon)
-            self.replay = ResidentReplay(
-                DeviceSumTree(settings.capacity, settings.fanout, np.float32, device),
-                DeviceStorage(settings.capacity, columns_of(workload), device),
-                shape.batch_size,
-                how,
-                seed=int(number_seed.generate_state(1, np.uint64)[0]),
-                stream=executable.stream,
-            )
+            self.replay = _replay(workload, shape.batch_size, executable, number_seed)
             acting = ResidentActing(
                 workload.environment.id,
                 environment_seeds(environment_seed, workload.training.actors),
@@ -126,3 +122,16 @@ class ResidentTraining:
             terms_s={"round": wall_s},
             losses=losses,
         )
+
+
+def _replay(
+    workload: Workload, batch_size: int, executable: DeviceExecutable, seeds: np.random.SeedSequence
+) -> ResidentReplay:
+    settings, device = workload.replay, executable.device
+    storage = DeviceStorage(settings.capacity, columns_of(workload), device)
+    seed, stream = int(seeds.generate_state(1, np.uint64)[0]), executable.stream
+    if not settings.prioritized:
+        return ResidentUniformReplay(storage, batch_size, seed=seed, stream=stream)
+    tree = DeviceSumTree(settings.capacity, settings.fanout, np.float32, device)
+    how = Prioritised(settings.alpha, beta_of(workload), settings.epsilon)
+    return ResidentPrioritizedReplay(tree, storage, batch_size, how, seed=seed, stream=stream)

@@ -5,8 +5,9 @@
 //     APPLIED(action): the action that the policy's means
 //     ROW_BYTES, OBSERVATION_AT, ACTION_AT, REWARD_AT, NEXT_OBSERVATION_AT, TERMINATED_AT: of a storage's row
 //
-// counters[0]: vector steps so far. An environment has STATE doubles in `states`, four words of its
-// generator in `randoms`, and its episode's length and return in `lengths` and `returns`.
+// counters[0]: vector steps so far; counters[1]: rows written in them. An environment has STATE doubles in
+// `states`, four words of its generator in `randoms`, and its episode's length and return in `lengths` and
+// `returns`.
 
 // numpy.random.PCG64 (O'Neill 2014, PCG XSL RR 128/64): state and increment, the upper word of each first.
 FUNCTION ULONG pcg64_next(ULONG *random) {
@@ -106,7 +107,9 @@ KERNEL(step_environments)
         observation[k] = seen[k];
 }
 
-KERNEL(count_vector_step)(GLOBAL LONG *counters) {
-    if (WORK_ITEM == 0)
-        counters[0] += 1;
+KERNEL(count_vector_step)(GLOBAL LONG *counters, GLOBAL const LONG *inserted) {
+    if (WORK_ITEM > 0)
+        return;
+    counters[0] += 1;
+    counters[1] += *inserted;
 }

@@ -8,6 +8,7 @@ library's `pow` rounds otherwise than a product. Another device's sine and cosin
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import cast
 
@@ -15,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placerl.primitives import checks
-from placerl.primitives.device import Part, Stream
+from placerl.primitives.device import Groups, Part, Stream
 from placerl.primitives.environments.factory import make_native, native
 from placerl.primitives.one_caller import OwnProcess
+from placerl.primitives.replay import NStepReturns
 from placerl.primitives.replay.device import DeviceStorage
 from placerl.primitives.replay.device.packed_rows import PackedRows
 from placerl.primitives.replay.storage import FieldSpec, transition_fields
@@ -52,18 +54,39 @@ def ids() -> tuple[str, ...]:
     return tuple(_PHYSICS)
 
 
-def fields_of(env: native.VectorEnv) -> dict[str, FieldSpec]:
-    """Return the columns of an environment's transitions."""
+@dataclass(frozen=True)
+class NStep:
+    """How transitions of several steps are made of an environment's, as `NStepReturns` makes them.
+
+    Attributes:
+        n: largest number of steps in a transition, at least 1.
+        gamma: discount of one step, in [0, 1].
+
+    Raises:
+        TypeError: a value of another type.
+        ValueError: a value out of its range.
+    """
+
+    n: int
+    gamma: float
+
+    def __post_init__(self) -> None:
+        NStepReturns(self.n, self.gamma)  # which checks both
+
+
+def fields_of(env: native.VectorEnv, *, discount: bool = False) -> dict[str, FieldSpec]:
+    """Return the columns of an environment's transitions; `discount`: with that of n-step returns."""
     action = FieldSpec((), np.int64) if env.action_count else FieldSpec((env.action_width,), np.float32)
-    return transition_fields(FieldSpec((env.observation_width,), np.float32), action)
+    return transition_fields(FieldSpec((env.observation_width,), np.float32), action, discount=discount)
 
 
-def kernel_source(id: str, episode_steps: int | None = None) -> str:
+def kernel_source(id: str, episode_steps: int | None = None, *, n_step: bool = False) -> str:
     """Return the source of an environment's kernels, in the language that all devices share.
 
     Args:
         id: one of `ids()`.
         episode_steps: time limit, 0 for none; None for Gymnasium's.
+        n_step: whether to add the kernels of n-step transitions.
 
     Raises:
         ValueError: no such environment steps on a device.
@@ -71,7 +94,7 @@ def kernel_source(id: str, episode_steps: int | None = None) -> str:
     checks.one_of("id", id, _PHYSICS)
     env = make_native(id, 1, episode_steps=episode_steps)
     header, name = _PHYSICS[id]
-    row = PackedRows(fields_of(env))
+    row = PackedRows(fields_of(env, discount=n_step))
     offsets = {f"{column}_AT".upper(): place for column, place in row.offsets.items()}
     applied = "(action)"
     if not env.action_count and (env.action_low, env.action_high) != ([-1], [1]):
@@ -91,8 +114,9 @@ def kernel_source(id: str, episode_steps: int | None = None) -> str:
     package = files(__package__)
     physics = [package.joinpath("dynamics", f"{file}.h").read_text() for file in ("numbers", header)]
     glue = "".join(f"#define {macro} {value}\n" for macro, value in defined.items())
-    own = package.joinpath("device_environments.h").read_text()
-    return "\n".join([_FUNCTIONS, *physics, glue, own])
+    names = ["device_environments.h", *(["device_n_step.h"] if n_step else [])]
+    own = [package.joinpath(name).read_text() for name in names]
+    return "\n".join([_FUNCTIONS, *physics, glue, *own])
 
 
 class DeviceEnvironments(OwnProcess):
@@ -107,11 +131,14 @@ class DeviceEnvironments(OwnProcess):
         observations: where in a buffer the observations to act on are, (N, width) float32.
         at_once: most vector steps that are counted at once.
         episode_steps: time limit, 0 for none; None for Gymnasium's.
+        n_step: how n-step transitions are made; None: the transitions are of one step.
 
     Attributes:
         count: N.
-        counters: buffer of one int64, the number of vector steps so far.
-        indices: buffer of (N,) int64, the storage's rows of the last vector step.
+        counters: buffer of two int64, the numbers of vector steps and of rows written so far.
+        rows_a_step: most rows that a vector step writes, N, or n times as many.
+        inserted: buffer of one int64, the rows that the last vector step wrote.
+        indices: buffer of (rows_a_step,) int64, those rows; after them, others which it did not write.
         vector_steps: vector steps that were started so far, or counted by `started`.
 
     Raises:
@@ -128,16 +155,20 @@ class DeviceEnvironments(OwnProcess):
         *,
         at_once: int = 1,
         episode_steps: int | None = None,
+        n_step: NStep | None = None,
     ) -> None:
         super().__init__()
-        source = kernel_source(id, episode_steps)
+        self._n_step = n_step
+        source = kernel_source(id, episode_steps, n_step=n_step is not None)
         self.native = make_native(id, len(seeds), autoreset="same_step", episode_steps=episode_steps)
-        if storage.fields != (expected := fields_of(self.native)):
+        if storage.fields != (expected := fields_of(self.native, discount=n_step is not None)):
             raise ValueError(f"storage: found columns {storage.fields}; allowed: {expected}")
-        if storage.size or storage.capacity < len(seeds):
+        self.rows_a_step = len(seeds) * (n_step.n if n_step else 1)
+        # After n-step transitions, `indices` has the row that follows them.
+        if storage.size or storage.capacity < (needed := self.rows_a_step + (n_step is not None)):
             raise ValueError(
                 f"storage: found {storage.size} items of {storage.capacity}; "
-                f"allowed: none, and room for {len(seeds)} environments"
+                f"allowed: none, and room for {needed}, what {len(seeds)} environments write in a step"
             )
         self.count, self._storage, self._stream = len(seeds), storage, stream
         self._kernels = storage.device.kernels(source, fuse_products=False)
@@ -147,11 +178,17 @@ class DeviceEnvironments(OwnProcess):
         sizes_bytes = (8 * self.count * numbers, 8 * self.count, 8 * self.count)
         self._states, self._lengths, self._returns = (stream.zeros(size) for size in sizes_bytes)
         self._randoms = stream.uploaded(_generators(seeds))
-        self.counters, self.indices = stream.zeros(8), stream.zeros(8 * self.count)
+        self.counters, self.indices = stream.zeros(16), stream.zeros(8 * self.rows_a_step)
+        self.inserted = stream.uploaded(np.array([self.count], np.int64))
+        if n_step:
+            row_bytes = PackedRows(storage.fields).row_bytes
+            self._recent = stream.zeros(self.rows_a_step * row_bytes)
+            self._live, self._complete = stream.zeros(8 * self.count), stream.zeros(24 * self.count)
+            self._powers = stream.uploaded(n_step.gamma ** np.arange(n_step.n + 1))
         self._ended_steps = max(at_once, _ENDED_RETURNS // self.count)
         self._ended = stream.zeros(8 * self._ended_steps * self.count)
         self._observations = observations
-        self.vector_steps = self._read = 0
+        self.vector_steps = self._read = self._counted_rows = 0
         for _ in range(2):
             own = self._states, self._randoms, self._lengths, self._returns
             seen = observations.buffer, np.int64(observations.offset_bytes)
@@ -165,19 +202,39 @@ class DeviceEnvironments(OwnProcess):
         """
         own = self._states, self._randoms, self._lengths, self._returns, actions.buffer
         places = np.int64(self._observations.offset_bytes), np.int64(actions.offset_bytes)
-        written = self.counters, self._storage.rows, np.int64(self._storage.capacity), self.indices
-        ended = self._ended, np.int64(self._ended_steps), np.int64(self.count)
-        self._stream.launch(self._kernels["step_environments"], self.count, *own, *places, *written, *ended)
-        self._stream.launch(self._kernels["count_vector_step"], 1, self.counters)
+        rows = stored = self._storage.rows, np.int64(self._storage.capacity)
+        if self._n_step:
+            rows = self._recent, np.int64(self.rows_a_step)
+        count, ended = np.int64(self.count), (self._ended, np.int64(self._ended_steps))
+        stream, kernels = self._stream, self._kernels
+        written = self.counters, *rows, self.indices, *ended, count
+        stream.launch(kernels["step_environments"], self.count, *own, *places, *written)
+        if self._n_step:
+            most = np.int64(self._n_step.n)
+            counted = self._live, self._complete, self.inserted, most, count
+            stream.launch(kernels["count_transitions"], Groups(1, (256, 1)), self.counters, *ended, *counted)
+            complete = self.counters, self._complete, self.inserted, self.indices, self._powers, most, count
+            stream.launch(kernels["complete_transitions"], self.rows_a_step, self._recent, *stored, *complete)
+        stream.launch(kernels["count_vector_step"], 1, self.counters, self.inserted)
 
     def room(self) -> int:
         """Return how many vector steps may start before `take_returns` is called."""
         return self._ended_steps - (self.vector_steps - self._read)
 
     def count_started(self, vector_steps: int) -> None:
-        """Count vector steps that were started, at most `room()`, and the rows that they write."""
+        """Count vector steps that were started, at most `room()`, and the rows that they write, if it is known."""
         self.vector_steps += vector_steps
-        self._storage.count_written(vector_steps * self.count)
+        if not self._n_step:
+            self._count_rows(self.vector_steps * self.count)
+
+    def count_rows(self) -> None:
+        """Count the rows of n-step transitions in the storage; waits for the device."""
+        if self._n_step:
+            self._count_rows(int(self._stream.download(self.counters, 2, np.int64)[1]))
+
+    def _count_rows(self, rows: int) -> None:
+        self._storage.count_written(rows - self._counted_rows)
+        self._counted_rows = rows
 
     def take_returns(self) -> list[tuple[int, float]]:
         """Return (environment step, return) of each episode that ended since the last call; waits for the device.

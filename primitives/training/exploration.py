@@ -26,13 +26,16 @@ class Exploration(NamedTuple):
     steps: int = 1
 
 
-def exploration_of(algorithm: Algorithm) -> Exploration:
+def exploration_of(algorithm: Algorithm, *, n_step: bool = False) -> Exploration:
     """Return how the random numbers of an algorithm's exploring actions are drawn.
+
+    Args:
+        n_step: whether n-step transitions can be made.
 
     Raises:
         ValueError: actors in C++ cannot act for the algorithm (`refusal`).
     """
-    if reason := refusal(algorithm):
+    if reason := refusal(algorithm, n_step=n_step):
         raise ValueError(f"algorithm: found {reason}")
     if not isinstance(algorithm, DQN):
         return Exploration()
@@ -40,13 +43,18 @@ def exploration_of(algorithm: Algorithm) -> Exploration:
     return Exploration(True, settings.epsilon_initial, settings.epsilon_final, settings.exploration_steps)
 
 
-def refusal(algorithm: Algorithm) -> str:
+def refusal(algorithm: Algorithm, *, n_step: bool = False) -> str:
     """Return why actors in C++ cannot act for an algorithm, as text; empty if they can.
 
     Only known draws are accepted: a method that overrides one may draw from any distribution under the same name.
+
+    Args:
+        n_step: whether n-step transitions can be made.
     """
-    if algorithm.dtype != torch.float32 or algorithm.n_step or len(algorithm.observation_shape) != 1:
-        return "pixels, float64 or n-step transitions; allowed: vectors, float32 and one step"
+    if algorithm.dtype != torch.float32 or len(algorithm.observation_shape) != 1:
+        return "pixels or float64; allowed: vectors and float32"
+    if algorithm.n_step and not n_step:
+        return "n-step transitions; allowed: those of one step"
     kind = type(algorithm)
     draw = kind.draw_exploration
     drawn = ", ".join(algorithm.draw_exploration(1, 0, np.random.default_rng(0)))

@@ -16,11 +16,12 @@ import numpy.typing as npt
 from placerl.primitives import checks
 from placerl.primitives.algorithms.dqn import BONUS
 from placerl.primitives.device import Graph, philox
-from placerl.primitives.environments.device_environments import DeviceEnvironments
+from placerl.primitives.environments.device_environments import DeviceEnvironments, NStep
 from placerl.primitives.learner import Learner
 from placerl.primitives.learner.acting import exploring_graph
 from placerl.primitives.learner.device.resident_steps import STEPS_A_GRAPH, ResidentSteps, check
 from placerl.primitives.one_caller import one_at_a_time
+from placerl.primitives.replay.base import EMPTY
 from placerl.primitives.replay.device.resident import ResidentReplay
 from placerl.primitives.training.exploration import exploration_of
 
@@ -42,6 +43,7 @@ class ResidentActing:
         seeds: seed of each environment, (N,).
         vector_steps: V, steps of all environments in a round, at least 1.
         gradient_steps: G, gradient steps in a round, at least 1.
+        n_step: how n-step transitions are made; None: the transitions are of one step.
 
     Raises:
         ValueError: a value is out of range.
@@ -51,6 +53,7 @@ class ResidentActing:
     seeds: Sequence[int]
     vector_steps: int = 1
     gradient_steps: int = 1
+    n_step: NStep | None = None
 
     def __post_init__(self) -> None:
         checks.whole("vector_steps", self.vector_steps, 1)
@@ -84,7 +87,7 @@ class ResidentRounds(ResidentSteps):
         steps_a_graph: int = STEPS_A_GRAPH,
     ) -> None:
         executable, algorithm = check(learner), learner.algorithm
-        self._exploration = exploration_of(algorithm)
+        self._exploration = exploration_of(algorithm, n_step=True)
         count = len(acting.seeds)
         self._explore = f"explore {count}"
         executable.add(self._explore, exploring_graph(algorithm, count))
@@ -104,6 +107,7 @@ class ResidentRounds(ResidentSteps):
             replay.stream,
             self._seen,
             at_once=self._rounds_at_once * acting.vector_steps,
+            n_step=acting.n_step,
         )
         native = self._environments.native
         found = native.observation_width, native.action_count or native.action_width
@@ -112,7 +116,8 @@ class ResidentRounds(ResidentSteps):
                 f"environments: found {acting.id} of {found[0]} observations and {found[1]} actions; "
                 f"allowed: {algorithm.observation_shape[0]} and {algorithm.action_size}"
             )
-        self._priorities = replay.stream.zeros(count * replay.tree.dtype.itemsize)
+        written = self._environments.indices, self._environments.inserted, self._environments.rows_a_step
+        self._insert_rows = replay.inserter(*written)
         self._action_kernels = executable.device.kernels(kernel_source())
         self._rounds: dict[tuple[str, ...], Graph] = {}
         with replay.stream.recorded() as self._filling:
@@ -141,7 +146,7 @@ class ResidentRounds(ResidentSteps):
         if explores:
             self._executable.launch(self._explore)
         environments.launch_step(self._actions)
-        replay.launch_insert(environments.indices, self._priorities, environments.count)
+        self._insert_rows()
 
     @one_at_a_time
     def fill(self, vector_steps: int) -> None:
@@ -160,11 +165,14 @@ class ResidentRounds(ResidentSteps):
         """Start rounds: vector steps with exploring actions, the insertion of their transitions, and gradient steps.
 
         Raises:
-            ValueError: `rounds` is below 1.
+            ValueError: `rounds` is below 1, or there may be nothing to sample in the first one, since it ends before
+                step n of the n-step transitions.
             RuntimeError: another process created this object, or a call of another thread is in progress.
         """
         checks.whole("rounds", rounds, 1)
         acting, learner = self._acting, self._learner
+        if not self._has_items(acting.vector_steps):
+            raise ValueError(EMPTY)
         while rounds > 0:
             at_once = min(rounds, self._rounds_at_once)
             first = learner.gradient_steps
@@ -180,6 +188,15 @@ class ResidentRounds(ResidentSteps):
             self._rounds[variants].replay()
             learner.gradient_steps += len(variants)
             rounds -= at_once
+
+    def _has_items(self, vector_steps: int = 0) -> bool:
+        """Return whether there is certainly something to sample, after so many more vector steps."""
+        n_step = self._acting.n_step
+        return self._environments.vector_steps + vector_steps >= (n_step.n if n_step else 1)
+
+    def _finish(self) -> None:
+        super()._finish()
+        self._environments.count_rows()
 
     def _count(self, vector_steps: int) -> None:
         """Count vector steps that are about to start, after reading the returns that they would overwrite."""

@@ -146,7 +146,7 @@ class ResidentSteps(OneCaller):
             RuntimeError: another process created this object, or a call of another thread is in progress.
         """
         checks.whole("steps", steps, 1)
-        if not self._replay.storage.size:
+        if not self._has_items():
             raise ValueError(EMPTY)
         learner = self._learner
         while steps > 0:
@@ -158,6 +158,10 @@ class ResidentSteps(OneCaller):
             self._graphs[variants].replay()
             learner.gradient_steps += count
             steps -= count
+
+    def _has_items(self) -> bool:
+        """Return whether there is something to sample when what was started is done."""
+        return self._replay.storage.size > 0
 
     def launch(self, variants: tuple[str, ...]) -> None:
         """Start one gradient step of each of these variants, or record them. The learner does not count them."""

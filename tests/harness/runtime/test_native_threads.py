@@ -30,7 +30,7 @@ def test_what_threads_cannot_train_is_refused_by_name(monkeypatch: pytest.Monkey
     item = workloads.load("cartpole-dqn")
     algorithm = algorithm_of(item)
     monkeypatch.setattr(native_threads, "algorithm_of", lambda _: replace(algorithm, n_step=True))
-    with pytest.raises(UserError, match="threads_native: found algorithm: found pixels, float64 or n-step"):
+    with pytest.raises(UserError, match="threads_native: found algorithm: found n-step transitions"):
         started(item, NATIVE, schedule=asked())
 
 

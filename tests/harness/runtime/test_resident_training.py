@@ -14,13 +14,17 @@ from placerl.harness.runtime.measured_run import Extent, start, train
 from placerl.harness.runtime.resident_training import ResidentTraining
 from placerl.harness.runtime.resolve import Resolved, resolve
 from placerl.primitives.device import opencl_runtime
+from placerl.primitives.replay.device.resident_uniform import ResidentUniformReplay
 
 ON_OPENCL = "opencl-opencl-opencl"
 
 
-def asked(name: str = "cartpole-dqn", mapping: str = ON_OPENCL, **options: Any) -> Resolved:
+def asked(
+    name: str = "cartpole-dqn", mapping: str = ON_OPENCL, prioritized: bool = True, **options: Any
+) -> Resolved:
     item = workloads.load(name)
     item = workloads.override(item, "replay.capacity", 20_000, "test")
+    item = workloads.override(item, "replay.prioritized", prioritized, "test")
     return resolve(Schedule(**options), item, Mapping.parse(mapping), loop=Loop.RESIDENT)
 
 
@@ -37,6 +41,7 @@ def opencl() -> None:
         ({"mapping": "opencl-native-opencl"}, "mapping: found opencl-native-opencl"),
         ({"mapping": "opencl-opencl-cpu"}, "mapping: found opencl-opencl-cpu"),
         ({"name": "hopper-ddpg"}, "environment.id: found Hopper-v5; allowed: Acrobot-v1, CartPole-v1"),
+        ({"mapping": "opencl-native-cpu", "prioritized": False}, "allowed: .*, such as opencl-native-opencl"),
         ({"overlap": 4}, "overlap: found 4; allowed: 0 in the resident loop"),
         ({"fusion": Fusion.STEP}, "fusion: found step; allowed: resident in the resident loop"),
         ({"presampled_batches": 3}, "presampled_batches: found 3; allowed: 0"),
@@ -76,6 +81,15 @@ def test_a_stretch_reports_its_steps() -> None:
         training.advance(0)
     assert training.greedy()(np.zeros(4, np.float32)) in (0, 1)
     training.close()
+
+
+@pytest.mark.usefixtures("opencl")
+def test_without_priorities_rows_are_drawn_uniformly() -> None:
+    training = start(asked(mapping="opencl-native-opencl", prioritized=False), seed=1)
+    assert isinstance(training.replay, ResidentUniformReplay)
+    stretch = training.advance(16)
+    assert (stretch.gradient_steps, training.gradient_steps) == (16, 66)
+    assert stretch.losses.keys() == {"q", "mean_q"}
 
 
 @pytest.mark.usefixtures("opencl")

@@ -10,10 +10,12 @@ from placerl.primitives import environments
 from placerl.primitives.device import Device, Part
 from placerl.primitives.environments.device_environments import (
     DeviceEnvironments,
+    NStep,
     fields_of,
     ids,
     kernel_source,
 )
+from placerl.primitives.replay import NStepReturns
 from placerl.primitives.replay.device import DeviceStorage
 from tests.primitives.device.kinds import device_of, every_kind_with_barriers
 from tests.primitives.device.nvrtc import compile_cubin
@@ -34,15 +36,17 @@ def actions_of(id: str, step: int) -> NDArray[Any]:
 class OnDevice:
     """The environments, and the transitions that they have written."""
 
-    def __init__(self, device: Device, id: str, limit: int | None = LIMIT) -> None:
+    def __init__(
+        self, device: Device, id: str, limit: int | None = LIMIT, n_step: NStep | None = None
+    ) -> None:
         self.native = environments.make_native(id, 1)
         width = self.native.observation_width
-        self.storage = DeviceStorage(CAPACITY, fields_of(self.native), device)
+        self.storage = DeviceStorage(CAPACITY, fields_of(self.native, discount=n_step is not None), device)
         self.stream = stream = device.stream()
         self.arena, at = stream.zeros(4096), 4 * COUNT * width
         self.actions = Part(self.arena, 2048, 8 * COUNT)
         self.environments = DeviceEnvironments(
-            id, SEEDS, self.storage, stream, Part(self.arena, 0, at), episode_steps=limit
+            id, SEEDS, self.storage, stream, Part(self.arena, 0, at), episode_steps=limit, n_step=n_step
         )
 
     def step(self, actions: NDArray[Any]) -> None:
@@ -52,6 +56,7 @@ class OnDevice:
 
     def columns(self) -> dict[str, NDArray[Any]]:
         self.stream.finish()
+        self.environments.count_rows()
         return self.storage.held_columns(self.storage.size)
 
 
@@ -104,6 +109,25 @@ def test_trajectories_on_the_host_device_are_gymnasiums_bit_by_bit(id: str) -> N
     assert len(returns) >= COUNT
 
 
+@pytest.mark.parametrize(("id", "n"), [("CartPole-v1", 1), ("CartPole-v1", 4), ("Pendulum-v1", 7)])
+def test_n_step_transitions_are_those_of_the_host_bit_by_bit(id: str, n: int) -> None:
+    one, host = OnDevice(device_of("host"), id, n_step=NStep(n, 0.97)), NStepReturns(n, 0.97, COUNT)
+    for step in range(STEPS):
+        one.step(actions_of(id, step))
+    steps, returns = native_run(id, STEPS, LIMIT)
+    over = np.zeros(STEPS * COUNT, np.bool_)
+    over[[step - 1 for step, _ in returns]] = True
+    expected = host.add_steps(steps | {"truncated": over & ~steps["terminated"]})
+    assert expected is not None
+    found = one.columns()
+    for name, column in expected.items():
+        np.testing.assert_array_equal(found[name], column, err_msg=name)
+    inserted = int(one.stream.download(one.environments.inserted, (), np.int64))
+    rows = one.stream.download(one.environments.indices, COUNT * n, np.int64)
+    last = len(expected["reward"]) + np.arange(COUNT * n + 1) - inserted
+    assert rows.tolist() == np.minimum(last[:-1], len(expected["reward"])).tolist()
+
+
 @pytest.mark.parametrize("id", ids())
 def test_opencl_begins_the_same_episodes_and_stays_near(id: str) -> None:
     one, other = (OnDevice(device_of(kind), id) for kind in ("host", "opencl"))
@@ -143,8 +167,8 @@ def test_no_limit_of_time_and_gymnasiums_own() -> None:
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_120"])
 @pytest.mark.parametrize("id", ids())
 def test_compiles_for_cuda(architecture: str, id: str) -> None:
-    cubin = compile_cubin(kernel_source(id), architecture, fuse_products=False)
-    for name in (b"begin_episodes", b"step_environments", b"count_vector_step"):
+    cubin = compile_cubin(kernel_source(id, n_step=True), architecture, fuse_products=False)
+    for name in (b"begin_episodes", b"step_environments", b"complete_transitions", b"count_vector_step"):
         assert b".text." + name in cubin
 
 
@@ -156,5 +180,5 @@ def test_what_does_not_fit_is_refused() -> None:
     seen = Part(stream.zeros(4096), 0, 4096)
     with pytest.raises(ValueError, match="storage: found columns"):
         DeviceEnvironments("Pendulum-v1", SEEDS, DeviceStorage(8, fields, device), stream, seen)
-    with pytest.raises(ValueError, match="found 0 items of 4; allowed: none, and room for 5 environments"):
+    with pytest.raises(ValueError, match="found 0 items of 4; allowed: none, and room for 5, what 5"):
         DeviceEnvironments("CartPole-v1", SEEDS, DeviceStorage(4, fields, device), stream, seen)

@@ -10,24 +10,21 @@ from placerl.primitives import algorithms, environments
 from placerl.primitives.algorithms import Algorithm
 from placerl.primitives.algorithms.dqn import BONUS
 from placerl.primitives.device import Device
+from placerl.primitives.environments.device_environments import NStep
 from placerl.primitives.learner.acting import exploring_graph
 from placerl.primitives.learner.device.resident_steps import check
-from placerl.primitives.replay.device import DeviceStorage
-from placerl.primitives.replay.device.resident import Prioritised, ResidentReplay
-from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
+from placerl.primitives.replay import NStepReturns
 from placerl.primitives.training.resident_rounds import ResidentActing, ResidentRounds, kernel_source
 from tests.primitives.device.kinds import device_of, every_kind_with_barriers
 from tests.primitives.device.nvrtc import compile_cubin
 from tests.primitives.device.philox import philox
 from tests.primitives.device.recording import Counts, RecordingDevice
 from tests.primitives.learner.device.resident_parts import (
-    BATCH_SIZE,
     CAPACITY,
     KEY,
-    OPTIONS,
     Strict,
-    fields_of,
     learner_on,
+    replay_on,
 )
 
 SEEDS = [1, 2, 3, 4]
@@ -41,34 +38,41 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "Pendulum-v1": {"name": "ddpg", "observation_shape": (3,), "action_size": 1},
 }
+WAYS: dict[str, dict[str, Any]] = {
+    "prioritised": {},
+    "uniform": {"uniformly": True},
+    "n steps": {"n_step": NStep(3, 0.97)},
+}
 
 
-def algorithm_of(id: str) -> Algorithm:
-    return algorithms.create(**CASES[id], network={"hidden": (17, 8)})
+def algorithm_of(id: str, n_step: NStep | None = None) -> Algorithm:
+    return algorithms.create(**CASES[id], network={"hidden": (17, 8)}, n_step=n_step is not None)
 
 
 def rounds_on(
-    device: Device, id: str, algorithm: Algorithm | None = None, capacity: int = CAPACITY, **acting: Any
+    device: Device,
+    id: str,
+    algorithm: Algorithm | None = None,
+    capacity: int = CAPACITY,
+    *,
+    uniformly: bool = False,
+    n_step: NStep | None = None,
+    **acting: Any,
 ) -> ResidentRounds:
-    algorithm = algorithm or algorithm_of(id)
-    learner = learner_on(device, algorithm)
-    replay = ResidentReplay(
-        DeviceSumTree(capacity, 16, np.float32, device),
-        DeviceStorage(capacity, fields_of(algorithm), device),
-        BATCH_SIZE,
-        Prioritised(**OPTIONS),
-        seed=KEY,
-        stream=check(learner).stream,
-    )
-    return ResidentRounds(replay, learner, ResidentActing(id, SEEDS, **acting))
+    learner = learner_on(device, algorithm or algorithm_of(id, n_step))
+    replay = replay_on(learner, capacity, uniformly=uniformly)
+    return ResidentRounds(replay, learner, ResidentActing(id, SEEDS, n_step=n_step, **acting))
 
 
 class HostLoop:
     """The same rounds, by calls of the host: native environments, and kernels of the same device for the rest."""
 
-    def __init__(self, device: Device, id: str) -> None:
-        self.algorithm = algorithm_of(id)
-        self.strict = Strict(device, self.algorithm)
+    def __init__(
+        self, device: Device, id: str, *, uniformly: bool = False, n_step: NStep | None = None
+    ) -> None:
+        self.algorithm = algorithm_of(id, n_step)
+        self.strict = Strict(device, self.algorithm, uniformly=uniformly)
+        self.returns = NStepReturns(n_step.n, n_step.gamma, COUNT) if n_step else None
         self.executable = check(self.strict.learner)
         self.executable.add("explore", exploring_graph(self.algorithm, COUNT))
         self.envs = environments.make_vec(id, COUNT, autoreset_mode="SameStep")
@@ -97,15 +101,17 @@ class HostLoop:
         for i in np.flatnonzero(terminated | truncated):
             last[i] = infos["final_obs"][i]
             self.episodes.append((self.steps * COUNT + int(i) + 1, float(self.envs.episode_returns[i])))
-        self.strict.replay.insert(
-            {
-                "observation": self.seen,
-                "action": actions,
-                "reward": rewards.astype(np.float32),
-                "next_observation": last,
-                "terminated": terminated,
-            }
-        )
+        transitions: dict[str, NDArray[Any]] | None = {
+            "observation": self.seen,
+            "action": actions,
+            "reward": rewards.astype(np.float32),
+            "next_observation": last,
+            "terminated": terminated,
+        }
+        if self.returns and transitions:
+            transitions = self.returns.add(transitions | {"truncated": truncated})
+        if transitions:
+            self.strict.replay.insert(transitions)
         self.seen, self.steps = following, self.steps + 1
 
     def explored(self) -> dict[str, NDArray[np.float32]]:
@@ -123,10 +129,14 @@ class HostLoop:
 
 
 @every_kind_with_barriers
-def test_a_whole_training_is_that_of_the_host_loop(kind: str) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_a_whole_training_is_that_of_the_host_loop(kind: str, way: str) -> None:
     """Bit by bit on the host device; another device's sine may differ in its last bit."""
-    id, device = "CartPole-v1", device_of(kind)
-    host, resident = HostLoop(device, id), rounds_on(device, id, vector_steps=2, gradient_steps=3)
+    id, device, how = "CartPole-v1", device_of(kind), WAYS[way]
+    host, resident = (
+        HostLoop(device, id, **how),
+        rounds_on(device, id, vector_steps=2, gradient_steps=3, **how),
+    )
     for _ in range(20):
         host.vector_step(explores=False)
     resident.fill(20)
@@ -182,10 +192,10 @@ def test_dqn_learns_to_balance_the_pole_without_leaving_the_device(kind: str) ->
 
 
 @every_kind_with_barriers
-@pytest.mark.parametrize("id", CASES)
-def test_no_round_trip_and_no_allocation_in_a_round(kind: str, id: str) -> None:
+@pytest.mark.parametrize(("id", "way"), [*((id, "prioritised") for id in CASES), ("CartPole-v1", "n steps")])
+def test_no_round_trip_and_no_allocation_in_a_round(kind: str, id: str, way: str) -> None:
     device = RecordingDevice(device_of(kind))
-    resident = rounds_on(device, id)
+    resident = rounds_on(device, id, **WAYS[way])
     resident.fill(30)
     resident.run_rounds(24)  # of every pattern of variants
     device.counts.reset()
@@ -202,6 +212,16 @@ def test_gradient_steps_alone_leave_the_environments_as_they_are() -> None:
     assert resident.environment_steps == 8 * COUNT
     resident.run_rounds(4)
     assert (resident.environment_steps, resident._learner.gradient_steps) == (12 * COUNT, 9)
+
+
+def test_nothing_is_drawn_before_a_transition_is_complete() -> None:
+    resident = rounds_on(device_of("host"), "CartPole-v1", **WAYS["n steps"])
+    with pytest.raises(ValueError, match="found no item to draw"):
+        resident.run_rounds(1)
+    resident.fill(2)
+    resident.run_rounds(1)
+    resident.drain()
+    assert resident._replay.storage.size == COUNT
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -12,9 +12,19 @@ from placerl.primitives.device import Device
 from placerl.primitives.learner.device.executable import DeviceExecutable
 from placerl.primitives.learner.device.resident_steps import ResidentSteps, check
 from placerl.primitives.learner.graph_learner import GraphLearner
-from placerl.primitives.replay import FieldSpec, LinearSchedule, PrioritizedReplay, Storage, transition_fields
+from placerl.primitives.replay import (
+    FieldSpec,
+    LinearSchedule,
+    PrioritizedReplay,
+    Replay,
+    Storage,
+    UniformReplay,
+    transition_fields,
+)
 from placerl.primitives.replay.device import DeviceStorage
-from placerl.primitives.replay.device.resident import Prioritised, ResidentReplay
+from placerl.primitives.replay.device.resident import ResidentReplay
+from placerl.primitives.replay.device.resident_prioritized import Prioritised, ResidentPrioritizedReplay
+from placerl.primitives.replay.device.resident_uniform import ResidentUniformReplay
 from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
 from tests.primitives.device.philox import uniform
 
@@ -72,17 +82,26 @@ def items(algorithm: Algorithm, count: int, seed: int) -> dict[str, NDArray[Any]
     return columns
 
 
+def replay_on(learner: GraphLearner, capacity: int = CAPACITY, *, uniformly: bool = False) -> ResidentReplay:
+    """Return an empty replay for a learner, on its device and stream."""
+    executable = check(learner)
+    device, own = executable.device, {"seed": KEY, "stream": executable.stream}
+    storage = DeviceStorage(capacity, fields_of(learner.algorithm), device)
+    if uniformly:
+        return ResidentUniformReplay(storage, BATCH_SIZE, **own)
+    tree = DeviceSumTree(capacity, 16, np.float32, device)
+    return ResidentPrioritizedReplay(tree, storage, BATCH_SIZE, Prioritised(**OPTIONS), **own)
+
+
 class Resident:
     """A training whose steps stay on the device."""
 
-    def __init__(self, device: Device, algorithm: Algorithm, **options: Any) -> None:
+    def __init__(
+        self, device: Device, algorithm: Algorithm, *, uniformly: bool = False, **options: Any
+    ) -> None:
         self.learner: GraphLearner = learner_on(device, algorithm)
-        self.executable = executable = check(self.learner)
-        tree = DeviceSumTree(CAPACITY, 16, np.float32, device)
-        self.rows = DeviceStorage(CAPACITY, fields_of(algorithm), device)
-        self.replay = ResidentReplay(
-            tree, self.rows, BATCH_SIZE, Prioritised(**OPTIONS), seed=KEY, stream=executable.stream
-        )
+        self.executable = check(self.learner)
+        self.replay = replay_on(self.learner, uniformly=uniformly)
         self.steps = ResidentSteps(self.replay, self.learner, **options)
 
     def drawn(self, variant: str) -> dict[str, NDArray[Any]]:
@@ -105,6 +124,18 @@ class CountedTree(DeviceSumTree):
         return self.find(np.minimum(prefix, np.nextafter(self.total, 0.0)))
 
 
+class CountedNumbers(np.random.Generator):
+    """A generator whose rows of a batch are those that a resident uniform replay draws."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.steps = 0
+
+    def integers(self, high: int, size: int) -> NDArray[np.int64]:  # type: ignore[override]
+        self.steps += 1
+        return (uniform(size, self.steps - 1, KEY) * high).astype(np.int64)
+
+
 class DrawnLearner(GraphLearner):
     """A learner whose step draws given numbers, `drawn`, by the names of its inputs."""
 
@@ -117,15 +148,19 @@ class DrawnLearner(GraphLearner):
 class Strict:
     """The same training in the strict loop: every part is a call of the host, with kernels of the same device."""
 
-    def __init__(self, device: Device, algorithm: Algorithm) -> None:
+    def __init__(self, device: Device, algorithm: Algorithm, *, uniformly: bool = False) -> None:
         self.learner = learner_on(device, algorithm, DrawnLearner)
         storage = Storage(CAPACITY, fields_of(algorithm))
-        self.replay = PrioritizedReplay(storage, CountedTree(CAPACITY, 16, np.float32, device), **OPTIONS)
+        tree = CountedTree(CAPACITY, 16, np.float32, device)
+        self.replay: Replay = (
+            UniformReplay(storage) if uniformly else PrioritizedReplay(storage, tree, **OPTIONS)
+        )
+        self.numbers = CountedNumbers()
 
     def step(self, drawn: Mapping[str, NDArray[Any]]) -> dict[str, float]:
         """Take a gradient step with these draws, and return its losses."""
         self.learner.drawn = drawn
-        sample = self.replay.sample(BATCH_SIZE, np.random.default_rng(0))
+        sample = self.replay.sample(BATCH_SIZE, self.numbers)
         outcome = self.learner.step(sample.batch, sample.weights)
         self.replay.update_priorities(sample.indices, outcome.td_errors)
         return outcome.losses

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from placerl.primitives import algorithms, learner
+from placerl.primitives import learner
 from placerl.primitives.learner.device.resident_steps import ResidentSteps, check, kernel_source
 from placerl.primitives.learner.finite import NotFiniteError
 from placerl.primitives.replay import FieldSpec
 from placerl.primitives.replay.device import DeviceStorage
-from placerl.primitives.replay.device.resident import ResidentReplay
+from placerl.primitives.replay.device.resident_prioritized import ResidentPrioritizedReplay
 from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
 from tests.primitives.device.kinds import device_of, every_kind_with_barriers
 from tests.primitives.device.nvrtc import compile_cubin
@@ -30,10 +30,10 @@ from tests.primitives.learner.device.test_source import TRAINED_ON
 
 
 @every_kind_with_barriers
-@pytest.mark.parametrize("name", SHAPES)
-def test_a_training_is_that_of_the_strict_loop_bit_by_bit(kind: str, name: str) -> None:
+@pytest.mark.parametrize(("name", "uniformly"), [*((name, False) for name in SHAPES), ("dqn", True)])
+def test_a_training_is_that_of_the_strict_loop_bit_by_bit(kind: str, name: str, uniformly: bool) -> None:
     device, algorithm = device_of(kind), algorithm_of(name)
-    strict, resident = Strict(device, algorithm), Resident(device, algorithm)
+    strict, resident = (one(device, algorithm, uniformly=uniformly) for one in (Strict, Resident))
     for number in range(40):
         if number % 8 == 0:  # the last insertions overwrite the first items
             inserted = items(algorithm, 150, number)
@@ -46,8 +46,9 @@ def test_a_training_is_that_of_the_strict_loop_bit_by_bit(kind: str, name: str) 
     expected.pop("generator"), found.pop("generator")
     for leaf, values in expected.items():
         np.testing.assert_array_equal(found[leaf], values, err_msg=leaf)
-    every = np.arange(CAPACITY)
-    np.testing.assert_array_equal(resident.replay.tree.get(every), strict.replay.tree.get(every))
+    if isinstance(resident.replay, ResidentPrioritizedReplay):
+        every = np.arange(CAPACITY)
+        np.testing.assert_array_equal(resident.replay.tree.get(every), strict.replay.tree.get(every))
 
 
 @every_kind_with_barriers
@@ -119,9 +120,10 @@ def test_losses_are_means_since_they_were_read() -> None:
 
 
 @every_kind_with_barriers
-def test_numbers_that_are_not_finite_are_told(kind: str) -> None:
+@pytest.mark.parametrize("uniformly", [False, True])
+def test_numbers_that_are_not_finite_are_told(kind: str, uniformly: bool) -> None:
     algorithm = algorithm_of("dqn")
-    resident = Resident(device_of(kind), algorithm)
+    resident = Resident(device_of(kind), algorithm, uniformly=uniformly)
     resident.steps.insert(items(algorithm, 100, 0))
     resident.steps.run(2)
     state = resident.learner.state_dict()
@@ -154,11 +156,13 @@ def test_what_cannot_stay_on_the_device_is_refused() -> None:
             check(learner.create(algorithm, backend=backend, batch_size=BATCH_SIZE))
     one = learner_on(device, algorithm)
 
-    def replay(batch_size: int = BATCH_SIZE, stream: object = None, **fields: FieldSpec) -> ResidentReplay:
+    def replay(
+        batch_size: int = BATCH_SIZE, stream: object = None, **fields: FieldSpec
+    ) -> ResidentPrioritizedReplay:
         tree = DeviceSumTree(CAPACITY, 16, np.float32, device)
         rows = DeviceStorage(CAPACITY, fields_of(algorithm) | fields, device)
         stream = stream or check(one).stream
-        return ResidentReplay(tree, rows, batch_size, stream=stream)  # type: ignore[arg-type]
+        return ResidentPrioritizedReplay(tree, rows, batch_size, stream=stream)  # type: ignore[arg-type]
 
     for wrong, message in (
         (replay(stream=device.stream()), "found a stream of its own"),
@@ -168,14 +172,6 @@ def test_what_cannot_stay_on_the_device_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             ResidentSteps(wrong, one)
-
-
-def test_n_step_transitions_are_learnt_with_their_discounts() -> None:
-    algorithm = algorithms.create("dqn", **SHAPES["dqn"], n_step=True)
-    resident = Resident(device_of("host"), algorithm)
-    resident.steps.insert(items(algorithm, 100, 0))
-    resident.steps.run(5)
-    assert set(resident.steps.losses) == {"q", "mean_q"}
 
 
 @pytest.mark.parametrize("architecture", TRAINED_ON)

@@ -9,10 +9,10 @@ from placerl.primitives.device import Device, Part
 from placerl.primitives.replay import FieldSpec, LinearSchedule, Storage, transition_fields
 from placerl.primitives.replay.device import DeviceStorage
 from placerl.primitives.replay.device.packed_rows import Place
-from placerl.primitives.replay.device.resident import (
+from placerl.primitives.replay.device.resident import ResidentBatch
+from placerl.primitives.replay.device.resident_prioritized import (
     Prioritised,
-    ResidentBatch,
-    ResidentReplay,
+    ResidentPrioritizedReplay,
     kernel_source,
 )
 from placerl.primitives.replay.prioritized import importance_weights, item_priorities
@@ -34,7 +34,9 @@ class Filled:
     def __init__(self, device: Device, dtype: str = "float32", **options: Any) -> None:
         self.trees = [DeviceSumTree(CAPACITY, 16, dtype, device) for _ in range(2)]
         self.rows, self.host = DeviceStorage(CAPACITY, FIELDS, device), Storage(CAPACITY, FIELDS)
-        self.resident = ResidentReplay(self.trees[0], self.rows, BATCH_SIZE, Prioritised(**options), seed=11)
+        self.resident = ResidentPrioritizedReplay(
+            self.trees[0], self.rows, BATCH_SIZE, Prioritised(**options), seed=11
+        )
         self.tree = self.trees[1]
         self.insert(np.random.default_rng(0).random(ITEMS))
         stream = self.resident.stream
@@ -165,14 +167,16 @@ def test_what_does_not_belong_together_is_refused() -> None:
     device = device_of("host")
     storage = DeviceStorage(8, FIELDS, device)
     with pytest.raises(ValueError, match="tree: found 9 leaves; allowed: the storage's capacity, 8"):
-        ResidentReplay(DeviceSumTree(9, 2, np.float32, device), storage, 2)
+        ResidentPrioritizedReplay(DeviceSumTree(9, 2, np.float32, device), storage, 2)
     with pytest.raises(ValueError, match="tree: found cuda:0; allowed: the storage's device, host"):
-        ResidentReplay(DeviceSumTree(8, 2, np.float32, device_of("stand-in")), storage, 2)
+        ResidentPrioritizedReplay(DeviceSumTree(8, 2, np.float32, device_of("stand-in")), storage, 2)
     tree = DeviceSumTree(8, 2, np.float32, device)
     tree.update([0], [1.0])
-    with pytest.raises(ValueError, match="found items or priorities; allowed: both empty"):
-        ResidentReplay(tree, storage, 2)
+    with pytest.raises(ValueError, match="tree: found priorities; allowed: none"):
+        ResidentPrioritizedReplay(tree, storage, 2)
     device = RecordingDevice(device)
     device.has_double = False
     with pytest.raises(ValueError, match="allowed: one with double precision"):
-        ResidentReplay(DeviceSumTree(8, 2, np.float32, device), DeviceStorage(8, FIELDS, device), 2)
+        ResidentPrioritizedReplay(
+            DeviceSumTree(8, 2, np.float32, device), DeviceStorage(8, FIELDS, device), 2
+        )

@@ -86,8 +86,11 @@ KERNEL(advance)(GLOBAL LONG *step, GLOBAL double *beta, double first, double las
     *beta = first + (fraction < 1.0 ? fraction : 1.0) * (last - first);
 }
 
-// The priority of new items: the largest so far.
-KERNEL(prioritise_new)(GLOBAL const double *largest, GLOBAL REAL *priorities, LONG count) {
-    if (WORK_ITEM < count)
-        priorities[WORK_ITEM] = (REAL)*largest;
+// The priority of new items, the first *inserted of `indices`: the largest so far. The others keep theirs.
+KERNEL(prioritise_new)
+(GLOBAL const double *largest, GLOBAL const REAL *values, LONG leaves, GLOBAL const LONG *indices,
+ GLOBAL const LONG *inserted, GLOBAL REAL *priorities, LONG count) {
+    const LONG i = WORK_ITEM;
+    if (i < count)
+        priorities[i] = i < *inserted ? (REAL)*largest : values[leaves + indices[i]];
 }

@@ -1,0 +1,154 @@
+"""Prioritised replay whose steps stay on the device, as `PrioritizedReplay` does them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from placerl.primitives.device import Buffer, Groups, Part, Stream, philox
+from placerl.primitives.replay.base import as_td_errors
+from placerl.primitives.replay.device.device_storage import DeviceStorage
+from placerl.primitives.replay.device.resident import ResidentReplay
+from placerl.primitives.replay.prioritized import PRIORITY_MIN, checked_options, item_priorities
+from placerl.primitives.replay.schedule import LinearSchedule
+from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
+
+
+def kernel_source(dtype: DTypeLike) -> str:
+    """Return the source of the kernels, in the language that all devices share.
+
+    Args:
+        dtype: floating-point type of the priorities, float32 or float64.
+    """
+    real = "float" if np.dtype(dtype) == np.float32 else "double"
+    own = files(__package__).joinpath("prioritized_kernels.h").read_text()
+    return f"#define REAL {real}\n{philox.kernel_source()}\n{own}"
+
+
+@dataclass(frozen=True)
+class Prioritised:
+    """How items are drawn by priority.
+
+    Attributes:
+        alpha, epsilon: as in `PrioritizedReplay`.
+        beta: the exponent of the importance weights, a constant or linear over steps.
+        stratified: whether each of B equal parts of the total gets one item.
+
+    Raises:
+        TypeError: an option is not a number.
+        ValueError: an option is out of range.
+    """
+
+    alpha: float = 0.6
+    beta: float | LinearSchedule = 0.4
+    epsilon: float = 1e-6
+    stratified: bool = False
+
+    def __post_init__(self) -> None:
+        checked_options(self.alpha, self.beta, self.epsilon, "batch")
+
+
+class ResidentPrioritizedReplay(ResidentReplay):
+    """Draws by priority on a device.
+
+    Args:
+        tree: the priorities of the storage's rows, all 0.
+        storage, batch_size, seed, stream: as of `ResidentReplay`.
+        how: how items are drawn.
+
+    Attributes:
+        tree, how: the same.
+        largest: buffer of one float64, the largest priority so far, which new items get.
+
+    Raises:
+        ValueError: also where tree and storage are on different devices, or of different sizes, or the tree has
+            priorities.
+    """
+
+    def __init__(
+        self,
+        tree: DeviceSumTree,
+        storage: DeviceStorage,
+        batch_size: int,
+        how: Prioritised = Prioritised(),
+        *,
+        seed: int = 0,
+        stream: Stream | None = None,
+    ) -> None:
+        device = storage.device
+        if tree.device.place != device.place:
+            raise ValueError(f"tree: found {tree.device.name}; allowed: the storage's device, {device.name}")
+        if tree.capacity != storage.capacity:
+            raise ValueError(
+                f"tree: found {tree.capacity} leaves; allowed: the storage's capacity, {storage.capacity}"
+            )
+        if tree.total:
+            raise ValueError("tree: found priorities; allowed: none")
+        super().__init__(storage, batch_size, kernel_source(tree.dtype), seed=seed, stream=stream)
+        beta = how.beta if isinstance(how.beta, LinearSchedule) else LinearSchedule(how.beta, how.beta, 1)
+        self.tree, self.how, stream = tree, how, self.stream
+        self._prefix, self._rounded_off, self._priorities = (
+            stream.zeros(batch_size * tree.dtype.itemsize) for _ in range(3)
+        )
+        self.largest, self._beta = (
+            stream.uploaded(np.ones(1)),
+            stream.uploaded(np.array([beta.initial], np.float64)),
+        )
+        self._annealing = np.float64(beta.initial), np.float64(beta.final), np.int64(beta.steps)
+        self._stratified = np.int32(how.stratified)
+
+    def _launch_draw(self, target: Buffer, weights_at: np.int64) -> None:
+        stream, kernels, tree, count = self.stream, self._kernels, self.tree, self.batch_size
+        prefixes, length = (self._prefix, self._rounded_off), np.int64(count)
+        stream.launch(
+            kernels["draw"], count, self.step, *self.key, self._stratified, tree.values, *prefixes, length
+        )
+        tree.launch_find(stream, *prefixes, self.indices, count)
+        weighted = self.indices, self._beta, target, weights_at, length
+        leaves = np.int64(tree.first_leaf)
+        stream.launch(kernels["importance"], Groups(1, (256, 1)), tree.values, leaves, *weighted)
+
+    def _launch_advance(self) -> None:
+        self.stream.launch(self._kernels["advance"], 1, self.step, self._beta, *self._annealing)
+
+    def launch_update(self, td_errors: Part) -> None:
+        """Start to set the priorities of the last batch; a TD error that is NaN leaves the tree as it was.
+
+        Args:
+            td_errors: (B,) float32.
+        """
+        powers = np.float64(self.how.alpha), np.float64(self.how.epsilon), np.float64(PRIORITY_MIN)
+        source = td_errors.buffer, np.int64(td_errors.offset_bytes)
+        written = self._priorities, self.largest, np.int64(self.batch_size)
+        self.stream.launch(self._kernels["prioritise"], Groups(1, (256, 1)), *source, *powers, *written)
+        self.tree.launch_checked_update(self.stream, self.indices, self._priorities, self.batch_size)
+
+    def inserter(self, indices: Buffer, inserted: Buffer, count: int) -> Callable[[], None]:
+        """Return a function that starts to give new rows the largest priority so far.
+
+        Args:
+            indices, inserted, count: as of `ResidentReplay.inserter`; all rows but the new ones differ from these.
+        """
+        tree, priorities = self.tree, self.stream.zeros(count * self.tree.dtype.itemsize)
+        old = tree.values, np.int64(tree.first_leaf), indices, inserted
+
+        def launch() -> None:
+            new = self._kernels["prioritise_new"]
+            self.stream.launch(new, count, self.largest, *old, priorities, np.int64(count))
+            tree.launch_update(self.stream, indices, priorities, count)
+
+        return launch
+
+    def _insert(self, rows: NDArray[np.int64], td_errors: ArrayLike | None) -> None:
+        largest = float(self.stream.download(self.largest, (), np.float64))
+        priorities = np.full(len(rows), largest)
+        if td_errors is not None:
+            priorities = item_priorities(as_td_errors(td_errors, len(rows)), self.how.alpha, self.how.epsilon)
+        self.tree.update(rows, priorities)
+        self.tree.synchronise()
+        self.stream.upload(self.largest, np.maximum(priorities.max(), largest, dtype=np.float64).reshape(1))
+
+    def _was_wrong(self) -> bool:
+        return self.tree.was_wrong()
