@@ -217,7 +217,7 @@ def constant_rate(frame: pd.DataFrame, bits: int) -> Finding:
         "The time of a group of samples is constant. What changes with the batch is the share of Adam, which runs here "
         "after the products; FIX does not say when its Adam runs. Beside the next step's products it would cost no "
         f"time, and the rates, modelled, would differ by {spread_beside:.1%}. This design reads a block of 256 weights "
-        "a cycle, where the paper says 16. With 32-bit activations its memory of 2.94 KB holds a single sample. The "
+        "a cycle, where the paper says 16, and each core has a memory of 2.94 KB for activations. The "
         "tests compare the cycles with those of training steps with data. Rates are in proportion to the clock, which "
         f"the paper gives; the slowest is also shown at {placed_clock(FIXAR).words}."
     )
@@ -256,8 +256,7 @@ def _forward_cycles(row: Any) -> Number:
 class HalfPrecisionDoubles(Claim):
     """Checks FIX V-C: with 16-bit activations forward products take half as many cycles, at every batch size.
 
-    Only these use the elements' configurable multiplier. The other products halve too, because the second core, which
-    has no sample with 32 bits, gets the second one of 16.
+    Only these use the elements' configurable multiplier: the other products multiply errors, which have 32 bits.
     """
 
     key, place, position = "FIX-V-C", "V-C", 12
@@ -279,10 +278,9 @@ class HalfPrecisionDoubles(Claim):
             return Finding(Outcome.NOT_RUN, needs=NEEDS_ROWS)
         said = (
             "In the accelerator, whose program gives the cycles of each part, two samples of 16 bits take the place "
-            "and the time of one of 32 in forward products, which use the configurable multiplier. Backward and "
-            "gradient products halve too, but because the second core idles with 32 bits; they are not judged. The "
-            "whole update gains less: Adam, whose weights stay at 32 bits, takes as long. Ratios of cycles do not "
-            "depend on the clock."
+            "and the time of one of 32 in forward products, which use the configurable multiplier. The whole update "
+            "gains less: backward and gradient products, whose errors have 32 bits, and Adam take as long. Ratios of "
+            "cycles do not depend on the clock."
         )
         doubles = all(abs(gain.value / TWICE - 1) <= 0.05 for gain in arrays)
         outcome = Outcome.CONSISTENT if doubles else Outcome.NO_VERDICT

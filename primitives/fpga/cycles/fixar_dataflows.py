@@ -3,7 +3,7 @@
 FIX states the size of its activation memory, its rate, the utilisation of its elements, and that its weight memory
 is 16 modules of 512 bits. It does not say how these go together: `DATAFLOWS` are the ways that its text allows. Each
 has a formula for the cycles of a DDPG update's matrix products. What activations, control and Adam take is left out,
-so that the rates are upper bounds. `primitives.fpga.fixar` is an accelerator with the last one, in hardware.
+so that the rates are upper bounds. `primitives.fpga.fixar` is an accelerator with the fourth one, in hardware.
 """
 
 from collections.abc import Sequence

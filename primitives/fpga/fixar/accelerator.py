@@ -9,11 +9,11 @@ from amaranth.lib.wiring import In, Out
 
 from placerl.primitives.fpga.fixar import program
 from placerl.primitives.fpga.fixar.adam import RATE_BITS, TAU_FRACTION
-from placerl.primitives.fpga.fixar.engine import SHIFT_BITS, LayerEngine, pass_layout
+from placerl.primitives.fpga.fixar.engine import SHIFT_BITS, LayerEngine, PassKind, pass_layout
 from placerl.primitives.fpga.fixar.parameters import ParameterMemory, state_word
 from placerl.primitives.fpga.fixar.program import ScalarFunction, StepKind
 from placerl.primitives.fpga.fixar.scalar import FixarScalarUnit
-from placerl.primitives.fpga.fixar.shape import SCALES, WORD_BITS, FixarShape
+from placerl.primitives.fpga.fixar.shape import CORES, SAMPLES, SCALES, WORD_BITS, FixarShape
 
 GROUP_BITS = 16
 COUNT_BITS = 32
@@ -38,14 +38,14 @@ class Fixar(wiring.Component):
 
     Ports:
         halves: In(1), activations have 16 bits (FIX Algorithm 1, after the quantisation delay). The scales then stay
-            what the largest activations made them. groups: In(16), of a batch, 1 or more: of one sample, or with
-            `halves` of two.
+            what the largest activations made them. groups: In(16), of a batch, 1 or more: of two samples, or with
+            `halves` of four.
         critic_rate, actor_rate, epsilon: In, `adam.corrections` of this update. tau: In(16), in 2^-16.
         actor_error: In(signed(32)), -1 / B with 24 fraction bits. deviation: In(17), of the noise, in 2^-16.
             All of these are constant while `busy`.
         commands: In(stream of 2): a `FixarCommand`; taken while nothing goes on.
         samples: In(stream of P x signed(32)): lines, in the order in which the program reads them. Of a group each line
-            is sent for its first and then for its second sample. TRAIN takes for each group the lines of the next
+            is sent for all its samples in turn. TRAIN takes for each group the lines of the next
             state, a line with reward (16 fraction bits), discount x (1 - terminated) (30), and 2 x weight / B (30),
             then the lines of the state, and a line with the action; after all groups it takes each group's states
             again. ACT takes the lines of one state.
@@ -140,21 +140,28 @@ class Fixar(wiring.Component):
         ]
 
         group, acts = Signal(GROUP_BITS), Signal()
-        second = Signal()  # the group's second sample is next
+        number, last = (
+            Signal(range(SAMPLES), name=name) for name in ("number", "last")
+        )  # samples of the group
         line = Signal(range(shape.lines))
-        two = self.halves & ~acts
-        last_sample = second | ~two
-        held = Signal(data.ArrayLayout(signed(WORD_BITS), side))
-        m.d.comb += scalar.samples.eq(two)
-        states = engine.states
+        part = Signal()  # of a pass that takes a group's samples in two parts
         item = self.samples.payload
+        held = Signal(data.ArrayLayout(item.shape(), SAMPLES - 1))
+        last_sample = number == last
         m.d.comb += [
+            last.eq(Mux(acts, 0, Mux(self.halves, SAMPLES - 1, CORES - 1))),
+            scalar.last.eq(last),
+            engine.alone.eq(acts),
+            engine.part.eq(part),
             engine.line.eq(line),
-            states[0].eq(Mux(two, held.as_value(), item.as_value())),
-            states[1].eq(Mux(two, item.as_value(), 0)),
+            engine.states[SAMPLES - 1].eq(item),
+            *(
+                engine.states[n].as_value().eq(Mux(number == n, item.as_value(), held[n].as_value()))
+                for n in range(SAMPLES - 1)
+            ),
             scalar.line.eq(item),
-            scalar.number.eq(second),
-            self.errors.payload.eq(scalar.errors[second]),
+            scalar.number.eq(number),
+            self.errors.payload.eq(scalar.errors[number]),
             *(self.action.payload[a].eq(scalar.actions[0][a]) for a in range(shape.action)),
         ]
         m.d.comb += self.busy.eq(1)
@@ -166,7 +173,7 @@ class Fixar(wiring.Component):
             m.next = "START"
 
         def next_sample() -> None:
-            m.d.sync += second.eq(~last_sample)
+            m.d.sync += number.eq(Mux(last_sample, 0, number + 1))
 
         with m.FSM():
             with m.State("IDLE"):
@@ -185,7 +192,7 @@ class Fixar(wiring.Component):
                         ]
                         m.next = "START"
             with m.State("START"):
-                m.d.sync += [line.eq(0), second.eq(0)]
+                m.d.sync += [line.eq(0), number.eq(0)]
                 with m.Switch(operation):
                     with m.Case(StepKind.PASS):
                         m.d.comb += engine.start.eq(1)
@@ -212,7 +219,12 @@ class Fixar(wiring.Component):
                     with m.Default():
                         m.next = "READ_LINE"
             with m.State("PASS"), m.If(engine.done):
-                following()
+                with m.If(self.halves & (command.kind != PassKind.FORWARD) & ~part):
+                    m.d.sync += part.eq(1)
+                    m.next = "START"
+                with m.Else():
+                    m.d.sync += part.eq(0)
+                    following()
             with m.State("SCALAR"), m.If(scalar.done):
                 following()
             with m.State("UPDATE"), m.If(~memory.busy):
@@ -220,7 +232,7 @@ class Fixar(wiring.Component):
             with m.State("READ_STATES"):
                 m.d.comb += self.samples.ready.eq(1)
                 with m.If(self.samples.valid):
-                    m.d.sync += held.eq(item)
+                    m.d.sync += held[number].eq(item)
                     next_sample()
                     with m.If(last_sample):
                         m.d.comb += engine.store.eq(1)

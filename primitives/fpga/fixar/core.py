@@ -10,7 +10,7 @@ from amaranth.utils import ceil_log2
 
 from placerl.primitives.fpga.cartpole_agent.lane import saturated
 from placerl.primitives.fpga.export.platform import shared
-from placerl.primitives.fpga.fixar.shape import ACTIVATIONS, SAMPLES, SUM_BITS, WORD_BITS
+from placerl.primitives.fpga.fixar.shape import ACTIVATIONS, CODES, CORES, SUM_BITS, WORD_BITS
 from placerl.primitives.fpga.gemm.processing_element import ConfigurableMultiplier
 from placerl.primitives.fpga.gemm.systolic_array import delayed
 
@@ -85,18 +85,17 @@ class BlockElement(wiring.Component):
 
 
 class GradientAdder(wiring.Component):
-    """Adds the products of a group's samples to a gradient, rounded once.
+    """Adds the products of both cores' samples to a gradient, rounded once.
 
     Ports:
-        both: In(1), there are two samples. products: In(2 x signed(64)), 40 fraction bits; gradient: In(signed(32)).
+        products: In(2 x signed(64)), 40 fraction bits; gradient: In(signed(32)).
         total: Out(signed(32)), a cycle later, limited to its range.
     """
 
     def __init__(self) -> None:
         super().__init__(
             {
-                "both": In(1),
-                "products": In(data.ArrayLayout(signed(SUM_BITS), SAMPLES)),
+                "products": In(data.ArrayLayout(signed(SUM_BITS), CORES)),
                 "gradient": In(signed(WORD_BITS)),
                 "total": Out(signed(WORD_BITS)),
             }
@@ -108,7 +107,7 @@ class GradientAdder(wiring.Component):
         # Rounding can carry into one more bit: two products of 2**63 - 1 give 2**48, which takes 50 bits with its sign.
         joined, change = Signal(signed(SUM_BITS + 1)), Signal(signed(SUM_BITS + 2 - places))
         m.d.comb += [
-            joined.eq(self.products[0] + Mux(self.both, self.products[1], 0)),
+            joined.eq(self.products[0] + self.products[1]),
             change.eq((joined + (1 << places - 1)) >> places),
         ]
         m.d.sync += self.total.eq(saturated(m, self.gradient + change, WORD_BITS))
@@ -135,7 +134,7 @@ class BlockCore(wiring.Component):
         self.side = side
         row = data.ArrayLayout(signed(WORD_BITS), side)
         products = data.ArrayLayout(signed(SUM_BITS), side)
-        totals = data.ArrayLayout(data.ArrayLayout(signed(SUM_BITS), SAMPLES), side)
+        totals = data.ArrayLayout(data.ArrayLayout(signed(SUM_BITS), CODES), side)
         super().__init__(
             {
                 "take": In(1),

@@ -7,7 +7,7 @@ counts on a link that has every line ready, and takes every result at once.
 from placerl.primitives.fpga.fixar.engine import PassKind, pass_latency
 from placerl.primitives.fpga.fixar.parameters import UPDATE_LATENCY
 from placerl.primitives.fpga.fixar.program import ScalarFunction, SequencerStep, StepKind, train
-from placerl.primitives.fpga.fixar.shape import SAMPLES, FixarShape, groups_of
+from placerl.primitives.fpga.fixar.shape import CODES, FixarShape, group_size, groups_of
 
 SCALAR_CYCLES = 3  # of each result of the scalar unit
 
@@ -16,21 +16,23 @@ def step_cycles(shape: FixarShape, batch: int, *, halves: bool) -> dict[str, int
     """Return the cycles of a training step by part, from the command to the end of the last update.
 
     Args:
-        batch: B; with `halves` an even number.
-        halves: whether activations have 16 bits, so that two samples pass at once.
+        batch: B, a multiple of the group's samples.
+        halves: whether activations have 16 bits, so that four samples pass forward at once, not two.
 
     Returns:
         "products": cycles in which the cores get a block; "drains": until a pass's last results are stored; "samples":
         lines from the host and results to it; "scalars": tanh and errors; "adam"; "control": one cycle for the
         command, and for each instruction.
     """
-    samples, groups = SAMPLES if halves else 1, groups_of(batch, halves=halves)
+    groups = groups_of(batch, halves=halves)
     parts = dict.fromkeys(("products", "drains", "samples", "scalars", "adam", "control"), 0)
     parts["control"] = 1
     for step in train(shape):
-        times = 1 if step.operation in (StepKind.UPDATE, StepKind.END) else groups
+        times = (
+            1 if step.operation in (StepKind.UPDATE, StepKind.END) else groups * _parts(step, halves=halves)
+        )
         parts["control"] += times
-        for name, cycles in _cycles(step, shape, samples).items():
+        for name, cycles in _cycles(step, shape, group_size(halves=halves)).items():
             parts[name] += times * cycles
     return parts
 
@@ -39,16 +41,22 @@ def forward_cycles(shape: FixarShape, batch: int, *, halves: bool) -> int:
     """Return the cycles of a training step in which the cores get a block of a forward pass, of all of "products".
 
     Args:
-        batch: B; with `halves` an even number.
-        halves: whether activations have 16 bits, so that two samples pass at once.
+        batch: B, a multiple of the group's samples.
+        halves: whether activations have 16 bits, so that four samples pass forward at once, not two.
     """
-    samples = SAMPLES if halves else 1
     passes = [
         step
         for step in train(shape)
         if step.operation == StepKind.PASS and step.fields["kind"] == PassKind.FORWARD
     ]
-    return groups_of(batch, halves=halves) * sum(_cycles(step, shape, samples)["products"] for step in passes)
+    cycles = sum(_cycles(step, shape, group_size(halves=halves))["products"] for step in passes)
+    return groups_of(batch, halves=halves) * cycles
+
+
+def _parts(step: SequencerStep, *, halves: bool) -> int:
+    """Return how often an instruction runs for a group: passes with errors take four samples in two parts."""
+    split = step.operation == StepKind.PASS and step.fields["kind"] != PassKind.FORWARD
+    return CODES if halves and split else 1
 
 
 def _cycles(step: SequencerStep, shape: FixarShape, samples: int) -> dict[str, int]:

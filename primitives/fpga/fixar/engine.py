@@ -1,20 +1,23 @@
 """Runs one layer's pass at a time: forward, errors backward, or gradients, a block of weights per cycle (FIX V-B).
 
 The memory gives one block of P x P weights per cycle, which is 16 banks x 512 bits with P = 16. FIX prints numbers that
-no single reading of its dataflow explains (`cycles.fixar_dataflows`); this one fits its rate, its activation memory
-and its doubled throughput with 16 bits, but reads 256 weights per cycle where the text has 16:
+no single reading of its dataflow explains (`cycles.fixar_dataflows`); this one fits its rate and its doubled
+throughput with 16 bits, but reads 256 weights per cycle where the text has 16. The cores share the samples of a group:
+all use the same block, each with an activation memory of the paper's size. Dividing a layer over the cores, as FIX
+does for a single vector, would gain nothing: the block that the memory gives in a cycle keeps one core busy.
 
-- **Forward**, the cores share a layer: blocks go to the cores in turn, whose sums are added at the end. With 16-bit
-  activations each element multiplies its weight by those of two samples.
-- **Backward and gradients**, the cores share the samples: all use the same block, core n for sample n. With 32-bit
-  activations there is one sample, because the activation memory has no room for another, and core 1 idles.
+- **Forward**, core n takes sample n. With 16-bit activations each element multiplies its weight by those of two
+  samples, n and n + 2.
+- **Backward and gradients** multiply errors of 32 bits, so that of a group of four samples, with 16-bit activations, a
+  pass takes one `part`: samples 0 and 1, or 2 and 3.
 
 A forward block is used column by column and a backward block row by row, so that nothing is transposed in memory.
-Gradients are added up in their memory, rounded once for each group of samples.
+Gradients are added up in their memory, rounded once for each two samples.
 
 Errors have 32 bits and need a memory that the paper does not mention; so do the ReLUs' signs.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -27,6 +30,7 @@ from placerl.primitives.fpga.export.platform import shared
 from placerl.primitives.fpga.export.ram import Ram
 from placerl.primitives.fpga.fixar.core import PRODUCT_LATENCY, BlockCore, GradientAdder, sum_latency
 from placerl.primitives.fpga.fixar.shape import (
+    CODES,
     CORES,
     HALF_BITS,
     INPUTS,
@@ -163,12 +167,14 @@ class LayerEngine(wiring.Component):
     Ports:
         start: In(1), command: In(pass_layout): begins a pass; only when none goes on. command stays until `done`.
         done: Out(1), the pass has ended.
-        halves: In(1), activations have 16 bits and two samples are trained together.
-        actions: In(2 x P x signed(32)), each sample's action, raw; what is beyond the action's size is not read.
-        output_errors: In(2 x P x signed(32)), the errors of the network's outputs.
-        outputs: Out(2 x P x signed(32)), what the last forward pass of a last layer gave.
-        input_errors: Out(2 x P x signed(32)), the errors of the critic's inputs that are actions.
-        store: In(1), line: In, states: In(2 x P x signed(32)): a line of the samples' states.
+        part: In(1), a backward or gradient pass is of samples 2 and 3, not 0 and 1; constant until `done`, and else 0.
+        halves: In(1), activations have 16 bits and four samples are trained together, not two.
+        alone: In(1), only sample 0 is one, so that activations of the others are not ranged.
+        actions: In(4 x P x signed(32)), each sample's action, raw; what is beyond the action's size is not read.
+        output_errors: In(4 x P x signed(32)), the errors of the network's outputs.
+        outputs: Out(4 x P x signed(32)), what the last forward pass of a last layer gave.
+        input_errors: Out(4 x P x signed(32)), the errors of the critic's inputs that are actions.
+        store: In(1), line: In, states: In(4 x P x signed(32)): a line of the samples' states.
         shifts: Out(5 x 5), the scales: log2 of the raw value that the code 1 stands for.
         block, target, weights_0 .., gradient_block, gradients_0 .., write, write_block, new_0 ..: to the
             `ParameterMemory`, whose ports have the same names.
@@ -178,7 +184,7 @@ class LayerEngine(wiring.Component):
         self.shape, self.datapath = shape, datapath
         side = shape.side
         row = data.ArrayLayout(signed(WORD_BITS), side)
-        pair = data.ArrayLayout(row, SAMPLES)
+        rows = data.ArrayLayout(row, SAMPLES)
         banks = {
             f"{name}_{r}": flow(row)
             for name, flow in (("weights", In), ("gradients", In), ("new", Out))
@@ -189,14 +195,16 @@ class LayerEngine(wiring.Component):
                 "start": In(1),
                 "command": In(pass_layout(shape)),
                 "done": Out(1),
+                "part": In(1),
                 "halves": In(1),
-                "actions": In(pair),
-                "output_errors": In(pair),
-                "outputs": Out(pair),
-                "input_errors": Out(pair),
+                "alone": In(1),
+                "actions": In(rows),
+                "output_errors": In(rows),
+                "outputs": Out(rows),
+                "input_errors": Out(rows),
                 "store": In(1),
                 "line": In(range(shape.lines)),
-                "states": In(pair),
+                "states": In(rows),
                 "shifts": Out(data.ArrayLayout(SHIFT_BITS, SCALES)),
                 "block": Out(range(shape.blocks)),
                 "target": Out(1),
@@ -221,11 +229,11 @@ class LayerEngine(wiring.Component):
         if not self.datapath:
             return m
         width = side * WORD_BITS
-        m.submodules.activations = activations = Ram(width=width, depth=shape.lines)
-        errors = [Ram(width=width, depth=shape.lines) for _ in range(SAMPLES)]
+        activations = [Ram(width=width, depth=shape.lines) for _ in range(CORES)]
+        errors = [Ram(width=width, depth=CODES * shape.lines) for _ in range(CORES)]
         masks = Ram(width=SAMPLES * side, depth=2 * shape.lines)
-        for n, memory in enumerate(errors):
-            m.submodules[f"errors_{n}"] = memory
+        for n in range(CORES):
+            m.submodules[f"activations_{n}"], m.submodules[f"errors_{n}"] = activations[n], errors[n]
         m.submodules.masks = masks
         forward = command.kind == PassKind.FORWARD
         backward = command.kind == PassKind.BACKWARD
@@ -234,74 +242,70 @@ class LayerEngine(wiring.Component):
         issuing, outer, inner = loops.issuing, loops.outer, loops.inner
         last_inner = loops.last_inner
         read_line = command.read_line + inner
-        error_line = command.error_line + Mux(backward, inner, outer)
-        m.d.comb += [
-            activations.read_enable.eq(1),
-            activations.read_address.eq(read_line),
-            masks.read_enable.eq(1),
-        ]
-        for memory in errors:
+        part_line = Mux(self.part, shape.lines, 0)
+        error_line = command.error_line + part_line + Mux(backward, inner, outer)
+        m.d.comb += masks.read_enable.eq(1)
+        for n in range(CORES):
             m.d.comb += [
-                memory.read_enable.eq(1),
-                memory.read_address.eq(Mux(forward, read_line, error_line)),
+                activations[n].read_enable.eq(1),
+                activations[n].read_address.eq(read_line),
+                errors[n].read_enable.eq(1),
+                errors[n].read_address.eq(Mux(forward, read_line, error_line)),
             ]
 
         # The next cycle: the operands.
         valid, line = delayed(m, issuing, 1), delayed(m, inner, 1)
-        restart = delayed(m, Mux(forward, inner < CORES, inner == 0), 1)
-        turn = delayed(m, inner[0], 1)
+        restart = delayed(m, inner == 0, 1)
         error_place = delayed(m, Mux(backward, inner, outer), 1)
         shift = Signal(SHIFT_BITS)
         m.d.comb += shift.eq(Array(self.shifts[k] for k in range(SCALES))[command.scale])
         one = Signal(WORD_BITS)
         half_one = Signal(HALF_BITS)
         m.d.comb += [half_one.eq(ONE >> shift), one.eq(Mux(self.halves, Cat(half_one, half_one), ONE))]
-        action_words = self._action_words(m)
-        stored = Mux(command.scratch & ~command.at_start, errors[0].read_data, activations.read_data)
-        words = [Signal(WORD_BITS, name=f"word_{j}") for j in range(side)]
         row_bits = side.bit_length() - 1
-        for j, word in enumerate(words):
-            value: Any = stored[j * WORD_BITS : (j + 1) * WORD_BITS]
-            for a in range(shape.action):
-                place, lane = divmod(shape.state + a, side)
-                if lane == j:
-                    value = Mux(command.actions & (line == place), action_words[a], value)
-            full, beyond = command.inputs >> row_bits, command.inputs[:row_bits]
-            with m.If(line != full):
-                m.d.comb += word.eq(value)
-            with m.Elif(beyond == j):
-                m.d.comb += word.eq(one)
-            if j < side - 1:
-                with m.Elif(beyond > j):
-                    m.d.comb += word.eq(value)
-        columns = [
-            [Signal(signed(WORD_BITS), name=f"column_{n}_{j}") for j in range(side)] for n in range(CORES)
-        ]
-        lines = [Signal(data.ArrayLayout(signed(WORD_BITS), side), name=f"error_{n}") for n in range(SAMPLES)]
-        for n in range(CORES):
-            for j in range(side):
-                half = words[j][n * HALF_BITS : (n + 1) * HALF_BITS].as_signed()
-                m.d.comb += columns[n][j].eq(Mux(self.halves, half << shift, words[j]))
-            end = self.output_errors[n].as_value()
-            first = error_place == 0
-            m.d.comb += lines[n].as_value().eq(Mux(command.at_end, Mux(first, end, 0), errors[n].read_data))
+        full, beyond = command.inputs >> row_bits, command.inputs[:row_bits]
         cores = []
         for n in range(CORES):
+            action_words = [
+                self._word(m, [self.actions[s][a] for s in range(SAMPLES)], n, self.shifts[INPUTS])
+                for a in range(shape.action)
+            ]
+            stored = Mux(command.scratch & ~command.at_start, errors[n].read_data, activations[n].read_data)
+            words = [Signal(WORD_BITS, name=f"word_{n}_{j}") for j in range(side)]
+            columns = [Signal(signed(WORD_BITS), name=f"column_{n}_{j}") for j in range(side)]
+            for j, word in enumerate(words):
+                value: Any = stored[j * WORD_BITS : (j + 1) * WORD_BITS]
+                for a in range(shape.action):
+                    place, lane = divmod(shape.state + a, side)
+                    if lane == j:
+                        value = Mux(command.actions & (line == place), action_words[a], value)
+                with m.If(line != full):
+                    m.d.comb += word.eq(value)
+                with m.Elif(beyond == j):
+                    m.d.comb += word.eq(one)
+                if j < side - 1:
+                    with m.Elif(beyond > j):
+                        m.d.comb += word.eq(value)
+                code = word.word_select(self.part, HALF_BITS).as_signed()
+                m.d.comb += columns[j].eq(Mux(self.halves, code << shift, word))
+            line_of_errors = Signal(data.ArrayLayout(signed(WORD_BITS), side), name=f"error_{n}")
+            end = Mux(error_place == 0, self._of_part(self.output_errors, n).as_value(), 0)
+            m.d.comb += line_of_errors.as_value().eq(Mux(command.at_end, end, errors[n].read_data))
             core, m.submodules[f"core_{n}"] = shared(platform, BlockCore, side=side)
             cores.append(core)
             m.d.comb += [
-                core.take.eq(valid & Mux(forward, turn == n, self.halves if n else 1)),
+                core.take.eq(valid),
                 core.restart.eq(restart),
                 core.halves.eq(self.halves & forward),
             ]
             for i in range(side):
-                m.d.comb += core.activations[i].eq(Mux(forward, words[i], lines[n][i]))
+                m.d.comb += core.activations[i].eq(Mux(forward, words[i], line_of_errors[i]))
                 weights = getattr(core, f"weights_{i}")
                 for j in range(side):
                     across, along = getattr(self, f"weights_{j}")[i], getattr(self, f"weights_{i}")[j]
-                    m.d.comb += weights[j].eq(Mux(forward, across, Mux(backward, along, columns[n][j])))
+                    m.d.comb += weights[j].eq(Mux(forward, across, Mux(backward, along, columns[j])))
 
-        # Gradients: the products of all samples are added to the memory's.
+        # Gradients: the products of both cores are added to the memory's.
         places: list[Value] = [self.block]
         marks: list[Value] = [issuing]
         for _ in range(PRODUCT_LATENCY + 2):
@@ -316,7 +320,6 @@ class LayerEngine(wiring.Component):
             for j in range(side):
                 adder, m.submodules[f"gradient_{i}_{j}"] = shared(platform, GradientAdder)
                 m.d.comb += [
-                    adder.both.eq(self.halves),
                     adder.gradient.eq(getattr(self, f"gradients_{i}")[j]),
                     getattr(self, f"new_{i}")[j].eq(adder.total),
                     *(
@@ -325,7 +328,7 @@ class LayerEngine(wiring.Component):
                     ),
                 ]
 
-        # Sums: they are added over cores, rounded, and become activations or errors.
+        # Sums: they are rounded, and become activations or errors.
         cycles = 1 + sum_latency(side)
         ended = delayed(m, issuing & last_inner & ~gradient, cycles + 1)
         place = delayed(m, outer, cycles + 1)
@@ -335,25 +338,26 @@ class LayerEngine(wiring.Component):
         ]
         places_right = WEIGHTS.fraction_bits
         for n in range(SAMPLES):
+            half, number = divmod(n, CORES)
             for j in range(side):
-                shared_total = cores[0].totals[j][n] + Mux(command.inner > 1, cores[1].totals[j][n], 0)
-                total = Signal(signed(SUM_BITS), name=f"total_{n}_{j}")
-                m.d.comb += total.eq(Mux(forward, shared_total, cores[n].totals[j][0]))
+                total = cores[number].totals[j][half]
                 m.d.sync += sums[n][j].eq(Mux(forward & self.halves, total << shift, total))
                 rounded = (sums[n][j] + (1 << places_right - 1)) >> places_right
                 m.d.sync += results[n][j].eq(saturated(m, rounded, WORD_BITS))
         m.d.comb += masks.read_address.eq(command.mask_line + place)
         ended, place = delayed(m, ended, 1), delayed(m, place, 1)
-        self._write_results(m, ended, place, results, (activations, *errors), masks)
+        self._write_results(m, ended, place, results, activations, errors, masks)
         return m
 
-    def _action_words(self, m: Module) -> list[Value]:
-        """Return the words that stand for the actions in the networks' inputs: raw, or two codes."""
-        words = []
-        for a in range(self.shape.action):
-            codes = [coded(m, self.actions[n][a], self.shifts[INPUTS]) for n in range(SAMPLES)]
-            words.append(Mux(self.halves, Cat(*codes), self.actions[0][a]))
-        return words
+    def _of_part(self, values: Any, core: int) -> Any:
+        """Return the value of the sample that a core takes in this part, of the values of all samples."""
+        return Array(values[half * CORES + core] for half in range(CODES))[self.part]
+
+    def _word(self, m: Module, values: Sequence[Any], core: int, shift: Value) -> Any:
+        """Return a word of a core's activation memory, of the samples' raw values: the core's, or two codes."""
+        own = values[core::CORES]
+        codes = [coded(m, value, shift) for value in own]
+        return Mux(self.halves, Cat(*codes), own[0])[:WORD_BITS]
 
     def _write_results(
         self,
@@ -361,57 +365,62 @@ class LayerEngine(wiring.Component):
         ended: Value,
         place: Value,
         results: list[list[Signal]],
-        memories: tuple[Ram, ...],
+        activations: list[Ram],
+        errors: list[Ram],
         masks: Ram,
     ) -> None:
         """Add the last stage: ReLUs or their derivatives, 16-bit codes, and the memories' write ports."""
         shape, side, command = self.shape, self.shape.side, self.command
-        activations, *errors = memories
         forward, at_end = command.kind == PassKind.FORWARD, command.at_end
         positive = [[result > 0 for result in row] for row in results]
         shift = Array(self.shifts[k] for k in range(SCALES))[command.write_scale]
-        hidden: list[Value] = []
         seen = [Signal(WORD_BITS - 1, name=f"seen_{k}") for k in range(SCALES)]
-        largest: Value = Signal(WORD_BITS - 1, name="largest")
-        magnitudes: Any = 0
-        states: list[Value] = []
-        state_magnitudes: Any = 0
-        for j in range(side):
-            kept = [Mux(positive[n][j], results[n][j], 0)[:WORD_BITS] for n in range(SAMPLES)]
-            magnitudes = magnitudes | kept[0]
-            codes = [coded(m, one.as_signed(), shift) for one in kept]
-            hidden.append(Mux(self.halves, Cat(*codes), kept[0]))
-            own = [self.states[n][j] for n in range(SAMPLES)]
-            state_magnitudes = state_magnitudes | Mux(own[0] < 0, ~own[0], own[0])
-            codes = [coded(m, one, self.shifts[INPUTS]) for one in own]
-            states.append(Mux(self.halves, Cat(*codes), own[0])[:WORD_BITS])
-        m.d.comb += largest.eq(Mux(self.store, state_magnitudes, magnitudes))
         writes = ended & forward & ~at_end
         line = command.write_line + place
         m.d.comb += [
-            activations.write_enable.eq(self.store | (writes & ~command.scratch)),
-            activations.write_address.eq(Mux(self.store, self.line, line)),
-            activations.write_data.eq(Mux(self.store, Cat(*states), Cat(*hidden))),
             masks.write_enable.eq(writes),
             masks.write_address.eq(command.mask_line + place),
             masks.write_data.eq(Cat(*(Cat(*row) for row in positive))),
         ]
-        carried = ended & (command.kind == PassKind.BACKWARD) & ~command.at_start
-        for n, memory in enumerate(errors):
-            active = masks.read_data[n * side : (n + 1) * side]
+        with m.If(ended & forward & at_end):
+            for n in range(SAMPLES):
+                m.d.sync += [self.outputs[n][j].eq(results[n][j]) for j in range(side)]
+        backward = ended & (command.kind == PassKind.BACKWARD)
+        magnitudes: Any = 0
+        state_magnitudes: Any = 0
+        active_rows = data.View(data.ArrayLayout(side, SAMPLES), masks.read_data)
+        for n in range(CORES):
+            kept = [
+                [Mux(positive[s][j], results[s][j], 0)[:WORD_BITS].as_signed() for s in range(SAMPLES)]
+                for j in range(side)
+            ]
+            own = [[self.states[s][j] for s in range(SAMPLES)] for j in range(side)]
+            ranged = ~self.alone if n else 1
+            for j in range(side):
+                state = own[j][n]
+                magnitudes = magnitudes | Mux(ranged, kept[j][n], 0)
+                state_magnitudes = state_magnitudes | Mux(ranged, Mux(state < 0, ~state, state), 0)
+            hidden = Cat(*(self._word(m, words, n, shift) for words in kept))
+            states = Cat(*(self._word(m, words, n, self.shifts[INPUTS]) for words in own))
+            m.d.comb += [
+                activations[n].write_enable.eq(self.store | (writes & ~command.scratch)),
+                activations[n].write_address.eq(Mux(self.store, self.line, line)),
+                activations[n].write_data.eq(Mux(self.store, states, hidden)),
+            ]
+            active = self._of_part(active_rows, n)
             back = Cat(*(Mux(active[j], results[n][j], 0)[:WORD_BITS] for j in range(side)))
             m.d.comb += [
-                memory.write_enable.eq(carried | ((writes & command.scratch) if n == 0 else 0)),
-                memory.write_address.eq(line),
-                memory.write_data.eq(Mux(forward, Cat(*hidden), back) if n == 0 else back),
+                errors[n].write_enable.eq((backward & ~command.at_start) | (writes & command.scratch)),
+                errors[n].write_address.eq(line + Mux(self.part, shape.lines, 0)),
+                errors[n].write_data.eq(Mux(forward, hidden, back)),
             ]
-            with m.If(ended & forward & at_end):
-                m.d.sync += [self.outputs[n][j].eq(results[n][j]) for j in range(side)]
-            with m.If(ended & (command.kind == PassKind.BACKWARD) & command.at_start):
+            with m.If(backward & command.at_start):
                 for a in range(shape.action):
                     number, lane = divmod(shape.state + a, side)
                     with m.If(place == number):
-                        m.d.sync += self.input_errors[n][a].eq(results[n][lane])
+                        m.d.sync += self._of_part(self.input_errors, n)[a].eq(results[n][lane])
+        largest: Value = Signal(WORD_BITS - 1, name="largest")
+        m.d.comb += largest.eq(Mux(self.store, state_magnitudes, magnitudes))
 
         # The largest activation's top bit gives each scale, until 16 bits begin.
         for k in range(SCALES):

@@ -30,35 +30,35 @@ class FixarScalarUnit(wiring.Component):
     """Computes a `ScalarFunction` of each sample of a group, and of each element of its action.
 
     Ports:
-        start: In(1), function: In, count: In: elements; both constant until `done`. samples: In(1), of a group: two.
-        done: Out(1).
-        line: In(P x signed(32)), number: In(1): a line of sample `number`, which take_action: In(1) takes as an
+        start: In(1), function: In, count: In: elements; both constant until `done`. last: In(2), number of the
+            group's last sample. done: Out(1).
+        line: In(P x signed(32)), number: In(2): a line of sample `number`, which take_action: In(1) takes as an
             action, and take_outcome: In(1) as reward, discount and weight of the loss.
-        outputs, input_errors: In(2 x P x signed(32)), from the engine. actor_error: In(signed(32)), deviation: In(17).
-        actions, output_errors: Out(2 x P x signed(32)), to the engine. errors: Out(2 x signed(32)).
+        outputs, input_errors: In(4 x P x signed(32)), from the engine. actor_error: In(signed(32)), deviation: In(17).
+        actions, output_errors: Out(4 x P x signed(32)), to the engine. errors: Out(4 x signed(32)).
     """
 
     def __init__(self, shape: FixarShape, seed: int):
         self.shape, self.seed = shape, seed
         line = data.ArrayLayout(signed(WORD_BITS), shape.side)
-        pair = data.ArrayLayout(line, SAMPLES)
+        rows = data.ArrayLayout(line, SAMPLES)
         super().__init__(
             {
                 "start": In(1),
                 "function": In(range(len(ScalarFunction))),
                 "count": In(range(shape.side + 1)),
-                "samples": In(1),
+                "last": In(range(SAMPLES)),
                 "done": Out(1),
                 "line": In(line),
-                "number": In(1),
+                "number": In(range(SAMPLES)),
                 "take_action": In(1),
                 "take_outcome": In(1),
-                "outputs": In(pair),
-                "input_errors": In(pair),
+                "outputs": In(rows),
+                "input_errors": In(rows),
                 "actor_error": In(signed(WORD_BITS)),
                 "deviation": In(17),
-                "actions": Out(pair),
-                "output_errors": Out(pair),
+                "actions": Out(rows),
+                "output_errors": Out(rows),
                 "errors": Out(data.ArrayLayout(signed(WORD_BITS), SAMPLES)),
             }
         )
@@ -128,7 +128,7 @@ class FixarScalarUnit(wiring.Component):
         noisy = Signal(signed(WORD_BITS + 1))
         m.d.comb += noisy.eq(action + rounded(ACTIVATIONS.fraction_bits))
         last_element = j + 1 == self.count
-        last_sample = (n == SAMPLES - 1) | ~self.samples
+        last_sample = n == self.last
         with m.FSM():
             with m.State("IDLE"), m.If(self.start):
                 m.d.sync += [n.eq(0), j.eq(0), again.eq(0)]

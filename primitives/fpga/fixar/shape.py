@@ -14,7 +14,8 @@ from placerl.primitives.fpga.gemm.plan import blocks
 from placerl.primitives.quantization.precision import Precision
 
 CORES = 2  # FIX VI-A
-SAMPLES = 2  # that are trained together, with activations of 16 bits
+CODES = 2  # of 16 bits in a word of an activation memory
+SAMPLES = CORES * CODES  # that are trained together with activations of 16 bits; with 32 bits, one a core
 
 # The formats of the software's fixed-point training, of 32 bits.
 WEIGHTS, ACTIVATIONS, GRADIENTS = Precision.weights, Precision.activations, Precision.gradients
@@ -32,13 +33,18 @@ SCALES = 5  # inputs, the actor's two hidden layers, the critic's
 LEAST_SHIFT, MOST_SHIFT = 2, 16  # with which 1 and the largest activation fit a code of 16 bits
 
 
+def group_size(*, halves: bool) -> int:
+    """Return the samples that are trained together: one a core, or with 16-bit activations two."""
+    return SAMPLES if halves else CORES
+
+
 def groups_of(batch: int, *, halves: bool) -> int:
-    """Return the groups of samples in a batch: of one sample, or with 16-bit activations of two.
+    """Return the groups of samples in a batch: of two samples, or with 16-bit activations of four.
 
     Raises:
         ValueError: the batch is empty, or its last group is not full.
     """
-    samples = SAMPLES if halves else 1
+    samples = group_size(halves=halves)
     if batch < 1 or batch % samples:
         raise ValueError(f"batch: found {batch}; allowed: a positive multiple of {samples}")
     return batch // samples
@@ -120,12 +126,12 @@ class FixarShape:
 
     @cached_property
     def lines(self) -> int:
-        """Lines of the activation memory."""
+        """Lines of a core's activation memory."""
         return self.input_lines + sum(self.hidden_lines)
 
     @cached_property
     def activation_bytes(self) -> int:
-        """Bytes of the activation memory, which holds one sample of 32-bit words or two of 16-bit codes."""
+        """Bytes of a core's activation memory, which holds one sample of 32-bit words or two of 16-bit codes."""
         return self.lines * self.side * WORD_BITS // 8
 
     def _layers(self, critic: bool, base: int) -> tuple[LayerPlace, ...]:

@@ -10,7 +10,7 @@ from placerl.primitives.fpga.fixar.accelerator import GROUP_BITS, Fixar
 from placerl.primitives.fpga.fixar.adam import TAU_FRACTION
 from placerl.primitives.fpga.fixar.engine import SHIFT_BITS
 from placerl.primitives.fpga.fixar.parameters import state_word
-from placerl.primitives.fpga.fixar.shape import SCALES, WORD_BITS, FixarShape
+from placerl.primitives.fpga.fixar.shape import CORES, SAMPLES, SCALES, WORD_BITS, FixarShape
 from placerl.primitives.fpga.host import (
     COMMON,
     AxiLite,
@@ -29,7 +29,9 @@ REGISTERS = RegisterMap(
     (
         *COMMON,
         Register("command", 0x10, "rw", 2, description="What `start` begins: 0 train, 1 act, 2 dump."),
-        Register("halves", 0x14, "rw", 1, description="Activations have 16 bits, and groups two samples."),
+        Register(
+            "halves", 0x14, "rw", 1, description="Activations have 16 bits, and groups four samples, not two."
+        ),
         Register(
             "groups", 0x18, "rw", GROUP_BITS, reset=1, description="Groups of samples in a batch, 1 or more."
         ),
@@ -136,9 +138,9 @@ class FixarAccelerator(wiring.Component):
         wrong = Signal()
         m.d.comb += wrong.eq((taken & ended) | (ends & within))
         errors, action = self.m_axis_errors, self.m_axis_action
-        sent, size = Signal(GROUP_BITS + 1), Signal(GROUP_BITS + 1)
+        sent, size = Signal(GROUP_BITS + 2), Signal(GROUP_BITS + 2)
         m.d.comb += [
-            size.eq(Mux(registers.halves, registers.groups << 1, registers.groups)),
+            size.eq(registers.groups * Mux(registers.halves, SAMPLES, CORES)),
             errors.payload.data.eq(fixar.errors.payload),
             errors.payload.last.eq(sent + 1 == size),
             errors.valid.eq(fixar.errors.valid),

@@ -4,7 +4,7 @@ It knows nothing of blocks, lines and programs. Its formats and its rounding (to
 `primitives.quantization`, from which it differs in:
 
 - the bias is added to a layer's exact sum, and the result rounded once; there the product is rounded first;
-- gradients are rounded and added for each group of one or two samples; there once for the batch;
+- gradients are rounded and added for each two samples, one a core; there once for the batch;
 - Adam and tanh are in fixed point; there in binary64, with moments in binary32;
 - a 16-bit code's step is a power of two, from the range seen so far, widened to be symmetric: Algorithm 1 with
   z = 2^15, so that a centred code is a signed half word; all networks' layers of the same place share it.
@@ -33,12 +33,12 @@ from placerl.primitives.fpga.fixar.cycles import step_cycles
 from placerl.primitives.fpga.fixar.scalar import DISCOUNT_FRACTION, ERROR_SHIFT
 from placerl.primitives.fpga.fixar.shape import (
     ACTIVATIONS,
+    CORES,
     HALF_BITS,
     INPUTS,
     LEAST_SHIFT,
     MEAN_BITS,
     ONE,
-    SAMPLES,
     SCALES,
     SQUARE_BITS,
     WEIGHTS,
@@ -177,9 +177,8 @@ class GoldenFixar:
         if self.halves:
             raw = raw << self.shift(place.scale)
         gradient = np.zeros((place.outputs, place.inputs + 1), np.int64)
-        size = SAMPLES if self.halves else 1
-        for first in range(0, len(errors), size):
-            group = slice(first, first + size)
+        for first in range(0, len(errors), CORES):
+            group = slice(first, first + CORES)
             gradient = limited(
                 gradient + rounded(errors[group].T @ raw[group], ACTIVATIONS.fraction_bits), WORD_BITS
             )
@@ -205,7 +204,7 @@ class GoldenFixar:
         """Train critic and actor once, and return the temporal difference errors, (B,), 16 fraction bits.
 
         Args:
-            samples: the batch; with 16-bit activations B is even.
+            samples: the batch; B is even, and with 16-bit activations a multiple of 4.
             settings: the host's numbers.
         """
         following = self._stored(samples.next_state, INPUTS)

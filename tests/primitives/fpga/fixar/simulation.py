@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placerl.primitives.fpga.fixar.accelerator import FixarCommand
-from placerl.primitives.fpga.fixar.shape import SAMPLES, FixarShape, groups_of
+from placerl.primitives.fpga.fixar.shape import FixarShape, group_size, groups_of
 from placerl.primitives.fpga.simulation.base import Simulation
 from tests.primitives.fpga.fixar.golden import PARTS, GoldenFixar, RawBatch, UpdateSettings
 
@@ -49,7 +49,7 @@ def stream_of(samples: RawBatch, shape: FixarShape, *, halves: bool) -> Integers
         shape: sizes of the accelerator.
         halves: whether activations have 16 bits.
     """
-    group = SAMPLES if halves else 1
+    group = group_size(halves=halves)
     outcome = np.stack([samples.reward, samples.discount, samples.weight], 1)
     states = lines_of(samples.state, shape.side, group)
     parts = (samples.next_state, outcome, samples.state, samples.action)
@@ -88,14 +88,14 @@ class SimulatedFixar:
         """Train once.
 
         Args:
-            samples: the batch; with 16-bit activations B is even.
+            samples: the batch; B is even, and with 16-bit activations a multiple of 4.
             settings: the host's numbers.
 
         Returns:
             The temporal difference errors, and the cycles from the command to the end of the last update.
 
         Raises:
-            ValueError: the batch is empty, or with 16-bit activations odd.
+            ValueError: the batch does not fill its groups.
         """
         batch = len(samples.reward)
         groups = groups_of(batch, halves=self.halves)

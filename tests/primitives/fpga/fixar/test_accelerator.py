@@ -132,7 +132,7 @@ def test_an_action_with_noise_is_that_of_the_generators(tiny: Library) -> None:
 def test_a_batch_that_does_not_fill_its_groups_is_refused(tiny: Library) -> None:
     model = SimulatedFixar(tiny.start(), TINY)
     model.quantise()
-    with pytest.raises(ValueError, match=r"^batch: found 3; allowed: a positive multiple of 2"):
+    with pytest.raises(ValueError, match=r"^batch: found 3; allowed: a positive multiple of 4"):
         model.train(batch(np.random.default_rng(0), TINY, 3), settings(1, 3))
 
 
@@ -143,15 +143,15 @@ def test_a_step_after_a_reset_within_a_step_is_as_the_first() -> None:
     rng = np.random.default_rng(6)
     golden = GoldenFixar(shape)
     golden.initialise(rng)
-    samples = batch(rng, shape, 2)
+    samples = batch(rng, shape, 4)
     model = SimulatedFixar(interpreted(Resettable(Fixar(shape))), shape)
     for _ in range(2):
         model.load(golden)
         stepped = deepcopy(golden)
-        errors, _ = model.train(samples, settings(1, 2))
-        np.testing.assert_array_equal(errors, stepped.step(samples, settings(1, 2)))
+        errors, _ = model.train(samples, settings(1, 4))
+        np.testing.assert_array_equal(errors, stepped.step(samples, settings(1, 4)))
         compare(model, stepped)
-        # The reset comes when the first sample's gradients have been added, and before Adam. A sample has four lines.
+        # The reset comes when the first group's gradients have been added, and before Adam. A sample has four lines.
         lines = stream_of(samples, shape, halves=False)[:8]
         model.simulation.run({"commands": np.array([FixarCommand.TRAIN]), "samples": lines}, {"errors": 2})
         assert model.simulation.read("busy")
@@ -172,8 +172,8 @@ def test_halfcheetah_takes_a_step_in_each_mode_with_data() -> None:
         if step == 2:
             model.quantise()
             golden.halves = True
-        samples = batch(rng, shape, 2)
-        errors, cycles = model.train(samples, settings(step, 2))
-        np.testing.assert_array_equal(errors, golden.step(samples, settings(step, 2)))
-        assert cycles == sum(step_cycles(shape, 2, halves=golden.halves).values())
+        samples = batch(rng, shape, 4)
+        errors, cycles = model.train(samples, settings(step, 4))
+        np.testing.assert_array_equal(errors, golden.step(samples, settings(step, 4)))
+        assert cycles == sum(step_cycles(shape, 4, halves=golden.halves).values())
         compare(model, golden)

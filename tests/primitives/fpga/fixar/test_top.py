@@ -63,7 +63,7 @@ def test_a_packet_of_a_wrong_length_is_flagged() -> None:
     assert not flagged()
     short, long = ({**whole, "last": np.full(len(whole["last"]), last)} for last in (1, 0))
     for packet, wrong in ((whole, False), (short, True), (whole, False), (long, True), (whole, False)):
-        host.write(command=FixarCommand.TRAIN, groups=2, control=1)
+        host.write(command=FixarCommand.TRAIN, groups=1, control=1)
         model.run({"s_axis_samples": packet}, {"m_axis_errors": 2})
         model.step(2 * sum(step_cycles(SHAPE, 2, halves=False).values()))
         assert host.read("status") == 0
@@ -87,7 +87,7 @@ def test_a_host_trains_acts_and_reads_the_weights_through_registers_and_streams(
         host.write(
             command=FixarCommand.TRAIN,
             halves=halves,
-            groups=2 if halves else 4,
+            groups=1 if halves else 2,
             critic_rate=numbers.critic_rate,
             actor_rate=numbers.actor_rate,
             epsilon=numbers.epsilon,
