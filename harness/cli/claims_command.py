@@ -9,6 +9,8 @@ from rich.table import Table
 
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import JsonOption, ResultsOption, in_short, out, print_json
+from placerl.harness.cli.completion import claims as claim_keys
+from placerl.harness.cli.completion import completed
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.outcome import Outcome
 from placerl.harness.core.revision import RESULTS, store_path
@@ -22,7 +24,10 @@ def claims_command(
     only: Annotated[
         str,
         typer.Option(
-            "--only", "--paper", help="A paper's key (FIX), a claim's (FIX-F7), or their beginning."
+            "--only",
+            "--paper",
+            help="A paper's key (FIX), a claim's (FIX-F7), or their beginning.",
+            autocompletion=completed(claim_keys),
         ),
     ] = "",
     verdict: Annotated[
@@ -30,7 +35,7 @@ def claims_command(
         typer.Option(
             "--verdict",
             help=f"Only these verdicts: {', '.join(Outcome)}; may be repeated.",
-            autocompletion=lambda: list(map(str, Outcome)),
+            autocompletion=completed(lambda: map(str, Outcome)),
         ),
     ] = None,
     results: ResultsOption = RESULTS,

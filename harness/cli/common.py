@@ -6,19 +6,18 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from placerl.harness import workloads
-from placerl.harness.compare import registry
+from placerl.harness.cli.completion import OTHER_PRECISIONS, TIERS, completed, workloads
 from placerl.harness.core.errors import UserError
-from placerl.harness.core.row import Row
-from placerl.harness.plan.tiers import TIERS
 from placerl.harness.profile.simulated_devices import DEVICES
-from placerl.primitives.quantization.precision import FLOAT_32, OTHER_PRECISIONS
+
+if TYPE_CHECKING:
+    from placerl.harness.core.row import Row
 
 # Tables written to a file or a pipe are not cut to an 80-column terminal, unless COLUMNS asks for it. Markup is off:
 # `native[fixed32]` is a target, not a style.
@@ -33,7 +32,7 @@ WorkloadArgument = Annotated[
     typer.Argument(
         metavar="WORKLOAD",
         help="A workload's name, or the path of its TOML file.",
-        autocompletion=lambda incomplete: [n for n in workloads.names() if n.startswith(incomplete)],
+        autocompletion=completed(workloads),
     ),
 ]
 BatchSizeOption = Annotated[
@@ -42,7 +41,7 @@ BatchSizeOption = Annotated[
 TierOption = Annotated[
     str,
     typer.Option(
-        "--tier", help=f"How much is measured: {', '.join(TIERS)}.", autocompletion=lambda: list(TIERS)
+        "--tier", help=f"How much is measured: {', '.join(TIERS)}.", autocompletion=completed(lambda: TIERS)
     ),
 ]
 DeviceOption = Annotated[
@@ -53,8 +52,9 @@ PrecisionOption = Annotated[
     list[str] | None,
     typer.Option(
         "--precision",
-        help=f"Learners of these precisions as well as {FLOAT_32}: {', '.join(OTHER_PRECISIONS)}; may be repeated. "
+        help=f"Learners of these precisions as well as float32: {', '.join(OTHER_PRECISIONS)}; may be repeated. "
         "What is measured so is stored apart.",
+        autocompletion=completed(lambda: OTHER_PRECISIONS),
     ),
 ]
 ResultsOption = Annotated[
@@ -89,6 +89,8 @@ def named_baselines(text: str, field: str = "--baselines", *, training: bool = F
     Raises:
         UserError: there is no such baseline, or it is not allowed.
     """
+    from placerl.harness.compare import registry
+
     known = [name for name in registry.baseline_names() if not (training and registry.replay_alone(name))]
     names = known if text == "all" else [name.strip() for name in text.split(",")]
     for name in names:
@@ -130,7 +132,7 @@ def print_list(described: Mapping[str, str], kind: str, as_json: bool) -> None:
         typer.echo(f"{name:<{width}}  {text}")
 
 
-def print_rows(rows: Sequence[Row], title: str, as_json: bool) -> None:
+def print_rows(rows: "Sequence[Row]", title: str, as_json: bool) -> None:
     """Print measurements as a table, or as JSON if `as_json`."""
     if as_json:
         print_json([row.to_json() for row in rows])
@@ -157,7 +159,7 @@ def print_rows(rows: Sequence[Row], title: str, as_json: bool) -> None:
     out.print(table)
 
 
-def value_text(row: Row) -> str:
+def value_text(row: "Row") -> str:
     """Return a row's value as text with four significant digits, or the reason why it has none."""
     if row.value is not None:
         return f"{row.value:.4g}"

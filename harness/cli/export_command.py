@@ -7,6 +7,7 @@ import typer
 
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import JsonOption, ResultsOption, print_files
+from placerl.harness.cli.completion import claims, completed
 from placerl.harness.core.revision import RESULTS, store_path
 from placerl.harness.report.formats import EXPORTED
 
@@ -27,7 +28,9 @@ def export(
     claim: Annotated[
         str,
         typer.Option(
-            "--claim", help="A claim's key (FIX-F7): only its verdict, and the measurements behind it."
+            "--claim",
+            help="A claim's key (FIX-F7): only its verdict, and the measurements behind it.",
+            autocompletion=completed(claims),
         ),
     ] = "",
     as_json: JsonOption = False,

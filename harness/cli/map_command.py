@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from placerl.harness import platforms, workloads
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import (
     BatchSizeOption,
@@ -19,15 +18,14 @@ from placerl.harness.cli.common import (
     out,
     print_json,
 )
+from placerl.harness.cli.completion import THIS_MACHINE, completed, platforms, workloads
 from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.core.revision import RESULTS
-from placerl.harness.mapping.answer import MACHINE
-from placerl.harness.mapping.roofline import platforms as modelled_platforms
 from placerl.harness.profile.simulated_devices import DEVICES
-from placerl.harness.store.rows import PieceTime, PredictedRate
 
 if TYPE_CHECKING:
     from placerl.harness.plan.predicting import Predictions
+    from placerl.harness.store.rows import PieceTime, PredictedRate
 
 SHOWN = 3
 """Numbers of a platform shown that would change the choice, the nearest first."""
@@ -44,7 +42,7 @@ def map_command(  # noqa: PLR0913 (a command: its options)
             metavar="[WORKLOAD]",
             help="A workload's name, or the path of its TOML file. Without one, a GPU that `--device` names is judged "
             "with all that was measured on it.",
-            autocompletion=lambda incomplete: [n for n in workloads.names() if n.startswith(incomplete)],
+            autocompletion=completed(workloads),
         ),
     ] = None,
     batch_size: BatchSizeOption = None,
@@ -52,10 +50,11 @@ def map_command(  # noqa: PLR0913 (a command: its options)
         str,
         typer.Option(
             "--platform",
-            help=f"Of {', '.join(modelled_platforms())}, or a path that ends in .toml. What is not this machine is "
+            help=f"Of {', '.join(platforms())}, or a path that ends in .toml. What is not this machine is "
             "modelled from published numbers.",
+            autocompletion=completed(platforms),
         ),
-    ] = platforms.THIS_MACHINE,
+    ] = THIS_MACHINE,
     device: Annotated[
         str | None,
         typer.Option(
@@ -74,7 +73,13 @@ def map_command(  # noqa: PLR0913 (a command: its options)
         ),
     ] = None,
     against: Annotated[
-        str | None, typer.Option("--against", metavar="PLATFORM", help="Another platform next to this one.")
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="PLATFORM",
+            help="Another platform next to this one.",
+            autocompletion=completed(platforms),
+        ),
     ] = None,
     precision: PrecisionOption = None,
     tier_name: TierOption = "quick",
@@ -94,9 +99,7 @@ def map_command(  # noqa: PLR0913 (a command: its options)
     if name is None:
         given = {"--batch-size": batch_size, "--precision": precision, "--platform": platform_name}
         given |= {"--set": changes, "--against": against}
-        asked = {
-            key: value for key, value in given.items() if value not in (None, [], platforms.THIS_MACHINE)
-        }
+        asked = {key: value for key, value in given.items() if value not in (None, [], THIS_MACHINE)}
         _study(device, tier_name, results, as_json, asked)
         return
     if against is not None:
@@ -207,7 +210,9 @@ def _show_side_by_side(by_name: "Mapping[str, Predictions]") -> None:
         out.print(f"{name}: {said}, {chosen.gps / first:.3g} times the first", markup=False)
 
 
-def _show_inputs(rows: list[PieceTime]) -> None:
+def _show_inputs(rows: "list[PieceTime]") -> None:
+    from placerl.harness.mapping.answer import MACHINE
+
     machine = rows[0].notes.get(MACHINE)
     title = f"Times of {machine}" if machine else "Modelled times: the longest term of each roofline"
     table = Table(title=title)
@@ -220,7 +225,7 @@ def _show_inputs(rows: list[PieceTime]) -> None:
     out.print(table)
 
 
-def _show_predictions(rows: list[PredictedRate], title: str, everything: bool) -> None:
+def _show_predictions(rows: "list[PredictedRate]", title: str, everything: bool) -> None:
     """Print what each strategy chooses, or all of its predictions if `everything`, in gradient steps per second."""
     table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
     table.add_column("strategy", no_wrap=True)

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from placerl.harness import workloads
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import BatchSizeOption, JsonOption, WorkloadArgument, out, print_json
 from placerl.harness.core.errors import UserError
@@ -32,6 +31,7 @@ def predict(
 
     The more bundles of different machines are given, the narrower are the 95% intervals.
     """
+    from placerl.harness import workloads
     from placerl.harness.machines.bundle import Bundle
     from placerl.harness.machines.card import Card
     from placerl.harness.machines.checking import problems

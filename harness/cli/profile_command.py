@@ -1,6 +1,7 @@
 """The command `placerl profile`, which times the primitives of a workload, or simulates them."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
@@ -18,8 +19,9 @@ from placerl.harness.cli.common import (
     print_rows,
 )
 from placerl.harness.core.revision import RESULTS
-from placerl.harness.plan import tiers
-from placerl.harness.store.rows import PieceTime
+
+if TYPE_CHECKING:
+    from placerl.harness.store.rows import PieceTime
 
 
 @app.command(epilog="Example: `placerl profile hopper-ddpg --batch-size 256`")
@@ -33,8 +35,10 @@ def profile(
     as_json: JsonOption = False,
 ) -> None:
     """Time every primitive of a workload on every backend that runs here, or count its cycles on a simulated device."""
+    from placerl.harness.plan import tiers
     from placerl.harness.plan.predicting import asked_precisions, begin, loaded, profiled, simulated
     from placerl.harness.profile.simulated import checked_device
+    from placerl.harness.store.rows import PieceTime
 
     precisions = asked_precisions(precision, device)
     if device is not None:
@@ -50,7 +54,7 @@ def profile(
         raise typer.Exit(1)
 
 
-def _print_cycles(rows: Sequence[PieceTime]) -> None:
+def _print_cycles(rows: "Sequence[PieceTime]") -> None:
     """Print simulated cycles next to the papers' formulas."""
     table = Table(title="Clock cycles, simulated, and the papers' formulas, modelled")
     for column in ("primitive", "cycles", "formula", "cycles by it", "difference", "because"):

@@ -3,16 +3,18 @@
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import JsonOption, print_files, print_json, print_list
+from placerl.harness.cli.completion import blocks, completed
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.files import write_atomically
-from placerl.primitives.fpga.export import toolchain
-from placerl.primitives.fpga.tools.blocks import BLOCKS, Block
+
+if TYPE_CHECKING:
+    from placerl.primitives.fpga.tools.blocks import Block
 
 EXPLORED, DEFAULT_DEVICE = "map-accelerator", "u200"
 
@@ -20,7 +22,10 @@ EXPLORED, DEFAULT_DEVICE = "map-accelerator", "u200"
 @app.command(epilog="Example: `placerl rtl replay-pipeline fanout=4 levels=10 -o rtl`")
 def rtl(
     name: Annotated[
-        str | None, typer.Argument(metavar="BLOCK", help="The block; --list shows their names.")
+        str | None,
+        typer.Argument(
+            metavar="BLOCK", help="The block; --list shows their names.", autocompletion=completed(blocks)
+        ),
     ] = None,
     parameters: Annotated[
         list[str] | None,
@@ -52,6 +57,9 @@ def rtl(
     as_json: JsonOption = False,
 ) -> None:
     """Export a hardware block as Verilog, with its bench and its FuseSoC core, for an FPGA board of your own."""
+    from placerl.primitives.fpga.export import toolchain
+    from placerl.primitives.fpga.tools.blocks import BLOCKS
+
     if name is None and list_parameters:
         print_list({key: block.description for key, block in BLOCKS.items()}, "blocks", as_json)
         return
@@ -119,7 +127,7 @@ def rtl(
     print_files(written(), as_json)
 
 
-def _explored(block: Block, given: dict[str, str], network: str, device: str) -> dict[str, str]:
+def _explored(block: "Block", given: dict[str, str], network: str, device: str) -> dict[str, str]:
     """Return the parameters of the accelerator that the exploration chooses, with the given ones."""
     from placerl.harness.cli.explored import explored_accelerator
 
@@ -135,14 +143,14 @@ def _explored(block: Block, given: dict[str, str], network: str, device: str) ->
     return given | chosen
 
 
-def _refused(block: Block, error: ValueError) -> UserError:
+def _refused(block: "Block", error: ValueError) -> UserError:
     """Return the error of a parameter that a block refuses."""
     field, _, rest = str(error).partition(": found ")
     found, _, allowed = rest.partition("; allowed: ")
     return UserError(f"block {block.name}", field, found or error, allowed or "see --list")
 
 
-def _print_parameters(name: str, block: Block, as_json: bool) -> None:
+def _print_parameters(name: str, block: "Block", as_json: bool) -> None:
     """Print a block's parameters with their defaults and what is allowed."""
     if as_json:
         parameters = {

@@ -17,21 +17,19 @@ from placerl.harness.cli.common import (
     out,
     print_json,
 )
+from placerl.harness.cli.completion import completed, mappings
 from placerl.harness.cli.schedule_options import with_schedule
 from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.core.progress import bar
 from placerl.harness.core.revision import RESULTS
-from placerl.harness.core.row import Interrupted, Row
-from placerl.harness.loop.schedule import Schedule
-from placerl.harness.mapping import Loop, Mapping
-from placerl.harness.mapping.target import NATIVE_MAPPING
-from placerl.harness.plan import tiers
-from placerl.harness.store.cell import Cell
-from placerl.harness.store.peak_memory import recorded
+from placerl.harness.loop.schedule import Loop, Schedule
 
 if TYPE_CHECKING:
     from placerl.harness.cluster.run import Asked
+    from placerl.harness.core.row import Row
+    from placerl.harness.mapping import Mapping
     from placerl.harness.runtime.measured_run import Extent
+    from placerl.harness.store.cell import Cell
     from placerl.harness.store.store import Run
     from placerl.harness.workloads import Workload
 
@@ -56,6 +54,7 @@ def run(  # noqa: PLR0913 (a command: its options)
             "--mapping",
             metavar="LEARNER-RMM-STORAGE",
             help="Targets, such as `native-opencl-cpu`; what `placerl map` chose when left out.",
+            autocompletion=completed(mappings),
         ),
     ] = None,
     batch_size: BatchSizeOption = None,
@@ -122,10 +121,13 @@ def run(  # noqa: PLR0913 (a command: its options)
     thread or process of the training fails, what was measured until then is stored, and the exit status is 1; likewise
     after Ctrl-C, with exit status 130.
     """
-    from placerl.harness.mapping import predict
-    from placerl.harness.plan import plan
+    from placerl.harness.core.row import Interrupted
+    from placerl.harness.mapping import Mapping, predict
+    from placerl.harness.mapping.target import NATIVE_MAPPING
+    from placerl.harness.plan import plan, tiers
     from placerl.harness.plan.predicting import begin, loaded, predicted
     from placerl.harness.runtime.resolve import check_unmapped, resolve
+    from placerl.harness.store.peak_memory import recorded
 
     item, tier = loaded(name, batch_size), tiers.tier(tier_name)
     extent = _extent(seconds, steps)
@@ -135,7 +137,7 @@ def run(  # noqa: PLR0913 (a command: its options)
     if auto:
         _check_auto(item, schedule, {"--mapping": mapping, "--loop": loop, "--ray": ray})
 
-    def cell_of(mapping: Mapping) -> Cell:
+    def cell_of(mapping: "Mapping") -> "Cell":
         """Return the cell to run, whose options are checked."""
         if on_cluster:
             return on_cluster.cell(schedule.applied(item), mapping, seed, extent)
@@ -171,7 +173,7 @@ def run(  # noqa: PLR0913 (a command: its options)
         raise typer.Exit(1)
 
 
-def _show(rows: Sequence[Row], title: str, threshold: float | None, as_json: bool) -> None:
+def _show(rows: "Sequence[Row]", title: str, threshold: float | None, as_json: bool) -> None:
     """Print what a training reached, as lines or as JSON."""
     if as_json:
         print_json([row.to_json() for row in rows])
@@ -193,6 +195,7 @@ def _extent(seconds: float | None, steps: int | None) -> "Extent":
 
 def _check_auto(item: "Workload", schedule: Schedule, given: dict[str, str | None]) -> None:
     """Refuse options that contradict a division of the cores that is still to be chosen, and what has none."""
+    from placerl.harness.mapping.target import NATIVE_MAPPING
     from placerl.harness.papers.pal import equation_5
 
     for option, found in given.items():
@@ -209,6 +212,7 @@ def _divided(opened: "Run", item: "Workload", schedule: Schedule, as_json: bool)
     """Measure the division of Equation 5 and its neighbours, say what they reached, and return its options."""
     from placerl.harness.papers.pal import equation_5
     from placerl.harness.plan import plan
+    from placerl.harness.store.peak_memory import recorded
 
     cell = equation_5.cell(item)
     with bar(cell.key) as report, recorded(opened):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from placerl.harness.cli import reproduce_command, summary
+from placerl.harness.cli import plan_table, summary
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.revision import revision
 from placerl.harness.core.row import Row
@@ -46,7 +46,7 @@ def test_the_plan_its_time_and_what_is_left_out_are_told_first(
         monkeypatch.setattr("placerl.harness.cluster.cells.execute", lambda *_, **__: [])
     monkeypatch.setattr(plan, "plan", lambda tier: CELLS)
     monkeypatch.setattr(summary, "write_report", lambda *_, **__: None)
-    monkeypatch.setattr(reproduce_command.plan_table, "left_out", lambda _: iter(["everything on a GPU"]))
+    monkeypatch.setattr(plan_table, "left_out", lambda _: iter(["everything on a GPU"]))
     described: Any = this_machine.describe(measure_links=False).to_json()
     with Store.open(tmp_path / "placerl.sqlite") as store:
         store.begin_run(tiers.tier("quick").name, revision(), described).finish("a/1", [ROW])
