@@ -83,6 +83,7 @@ def _declared() -> Iterator[Quantity]:
         Quantity("overhead_per_cell", "s"),
         Quantity("peak", "FLOP/s"),
         Quantity("peak_memory", "B", "less"),
+        Quantity("policy_updates", "count", "neither"),
         Quantity("portability", "1/s"),
         Quantity("prediction", "1/s"),
         Quantity("regret", "1", "less", loss=True),

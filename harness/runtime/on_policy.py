@@ -40,6 +40,7 @@ class OnPolicyTraining(OnPolicyLoop):
 
     Attributes:
         gradient_steps: gradient steps taken so far.
+        policy_steps: those that also trained the policy.
         learner: the learner.
         provenance: provenance of the seconds that it reports, such as measured or simulated.
 
@@ -77,6 +78,7 @@ class OnPolicyTraining(OnPolicyLoop):
             prod(shape[1:]) * dtype.itemsize for shape, dtype in self._algorithm.columns(size).values()
         )
         self._last_losses: dict[str, float] = {}
+        self.policy_steps = 0
         # Last: were anything after it to fail, nobody would end the processes.
         self._acting = (starting or start_actors)(plan, self.learner, resolved.processes)
 
@@ -120,6 +122,7 @@ class OnPolicyTraining(OnPolicyLoop):
 
     def _step(self, batch: dict[str, npt.NDArray]) -> None:
         losses = self.learner.step(batch, variant=self._variant).losses
+        self.policy_steps += self._variant == "full"
         self._last_losses = self._last_losses | losses
         if self._algorithm.early_stop(losses):
             self._variant = "value"

@@ -26,6 +26,8 @@ MODELS: dict[str, Callable[..., int]] = {
     "blocks at once": gemm.block_load_cycles,
     "blocks row by row": gemm.core_cycles,
 }
+UNITS = 2
+"""Number of units that train one network together under load balancing, and so its largest speedup."""
 CLOCKS = f"PPO's clocks ({published_clock_mhz('Hopper'):g} MHz; Pong {published_clock_mhz('Pong'):g} MHz)"
 NO_CLOCK = "These are cycles over cycles: no clock is in them."
 LAYOUT_GAINS = ("PPO.layout_gain_hopper", "PPO.layout_gain_humanoid", "PPO.layout_gain_pong")

@@ -7,6 +7,7 @@ rule judges both simulated and modelled gains (`gains_rule`).
 import itertools
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -21,7 +22,7 @@ from placerl.harness.papers.evidence import last_attempts, rows_of
 from placerl.harness.papers.experiments import Experiment
 from placerl.harness.papers.number import Number, bounded_speedup, from_text
 from placerl.harness.papers.ppo import cycle_models as modelled
-from placerl.harness.papers.ppo import figures_12_15_cycles
+from placerl.harness.papers.ppo import early_stops, figures_12_15_cycles, judged_stops
 from placerl.harness.papers.ppo.figures_12_15_cycles import (
     AT_ONCE,
     BALANCING,
@@ -38,8 +39,6 @@ from placerl.harness.store.cell import Cell
 from placerl.primitives.fpga.gemm.plan import blocks
 
 NS = "NS"
-UNITS = 2
-"""Number of units that train one network together under load balancing, and so its largest speedup."""
 
 
 def _rows(frame: pd.DataFrame, experiment: Experiment) -> list[Any]:
@@ -159,11 +158,11 @@ def _balancing(rows: Mapping[str, list[Any]], clock_mhz: float | None) -> Findin
             trained = _number(f"{title}, cycles of training over balanced ones", 0.0, [row])
             trained = replace(trained, value=cycles["alone"] / cycles["balanced"], unit="ratio")
             numbers += [
-                bounded_speedup(trained, UNITS),
+                bounded_speedup(trained, modelled.UNITS),
                 _number(f"{title}, in throughput", percents[-1], [row], Provenance.PUBLISHED),
             ]
         # However early the policy stops, two units need at least half of the longer network's cycles.
-        most_saved = cycles["alone"] * (1 - 1 / UNITS) * epoch_updates / UPDATES_AN_EPOCH
+        most_saved = cycles["alone"] * (1 - 1 / modelled.UNITS) * epoch_updates / UPDATES_AN_EPOCH
         most = 100 * throughput.gain(SPINNING_UP, most_saved)
         title = f"{benchmark}: gain of load balancing in throughput, at most"
         numbers.append(_number(title, most, rows[benchmark], Provenance.PUBLISHED))
@@ -296,8 +295,8 @@ class BlockedLayoutGains(_OfAccelerator):
 class BalancingGains(_OfAccelerator):
     """Checks PPO Fig. 15: load balancing between two compute units raises throughput.
 
-    The paper does not say after which epoch the policy stops training, so the gains of all possible epochs form a
-    range.
+    Trainings show after how many updates the policy stops (`judged_stops`). Without them the gains of all possible
+    epochs form a range, because the paper does not say after which one the policy stopped.
     """
 
     key, place, position = "PPO-F15", "5.3.4, Fig. 15", 14
@@ -309,7 +308,12 @@ class BalancingGains(_OfAccelerator):
         "PPO.balance_gain_humanoid_low",
     )
 
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        return [*super().cells(tier), *early_stops.cells(tier)]
+
     def judge(self, frame: pd.DataFrame) -> Finding:
+        if stopped := judged_stops.stopped(frame):
+            return modelled.at_both_clocks(partial(judged_stops.finding, stopped), PRODUCTS)
         rows: dict[str, list[Any]] = {benchmark: [] for benchmark in modelled.BALANCE_GAINS}
         for row in _rows(frame, BALANCING):
             rows[row.parameters.benchmark].append(row)
@@ -330,4 +334,5 @@ class BalancingGains(_OfAccelerator):
             some = [(name, from_text(keys[index])[0]) for name, keys in modelled.BALANCE_GAINS.items()]
             lines[f"throughput, {word}"] = some
         series = [charts.line(label, points) for label, points in lines.items()]
-        return [Panel("benchmark", "gain of load balancing (%)", series)]
+        of_epochs = Panel("benchmark", "gain of load balancing (%)", series)
+        return [of_epochs, *judged_stops.panels(judged_stops.stopped(frame))]

@@ -108,14 +108,16 @@ def iterations(benchmark: str, varied: str) -> list[PpoIteration]:
     return list(dict.fromkeys(iteration for name, iteration in columns if name[0] in varied))
 
 
-def sized(item: Workload, iteration: PpoIteration) -> Workload:
-    """Return a PPO workload with the sizes of an iteration and without early stopping.
+def sized(item: Workload, iteration: PpoIteration, *, early_stopping: bool = False) -> Workload:
+    """Return a PPO workload with the sizes of an iteration.
 
-    Without early stopping every epoch trains both networks.
+    Args:
+        early_stopping: whether the policy stops as the workload says; otherwise every epoch trains both networks.
     """
     tables = item.tables()
     tables["algorithm"] |= {"trajectory_length": iteration.steps, "epochs": iteration.epochs}
-    tables["algorithm"].pop("target_kl", None)
+    if not early_stopping:
+        tables["algorithm"].pop("target_kl", None)
     tables["replay"]["capacity"] = iteration.samples
     tables["training"] |= {
         "actors": iteration.agents,

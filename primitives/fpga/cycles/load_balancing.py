@@ -59,6 +59,24 @@ def schedule(update_cycles: Sequence[int], updates: tuple[int, int]) -> UpdateDi
     return UpdateDivision((alone[0], alone[1]), longer, updates[longer] - alone[longer])
 
 
+def trained_cycles(
+    update_cycles: Sequence[int], shared_cycles: Sequence[int], updates: tuple[int, int], *, balanced: bool
+) -> int:
+    """Return the cycles until a policy and a value network have done their updates on two compute units.
+
+    Args:
+        update_cycles: cycles of one update of the policy, and of one of the value network, on one unit.
+        shared_cycles: those on both units, each with half of the mini-batch.
+        updates: number of updates of the policy, and of the value network.
+        balanced: whether both units share the rest of the longer training.
+    """
+    if not balanced:
+        return max(cycles * count for cycles, count in zip(update_cycles, updates, strict=True))
+    found = schedule(update_cycles, updates)
+    alone = max(cycles * count for cycles, count in zip(update_cycles, found.alone, strict=True))
+    return alone + found.shared * shared_cycles[found.longer]
+
+
 def update_cycles(
     layers: Sequence[GemmLayer], batch: int, *, side: int, product_cycles: ProductCycles = gemm.ppo_cycles
 ) -> int:
@@ -107,11 +125,8 @@ def training_cycles(
         pair: whether the cycles are those of `fpga.pair.load_balancing.UnitPair`; otherwise those of Equation 5.
     """
     of_update = pair_update_cycles if pair else update_cycles
-    networks, updates = (policy, value), (policy_updates, value_updates)
-    of_one = [of_update(layers, minibatch, side=side) for layers in networks]
-    if not balanced:
-        return max(cycles * count for cycles, count in zip(of_one, updates, strict=True))
-    found = schedule(of_one, updates)
-    shared = of_update(networks[found.longer], blocks(minibatch, 2), side=side)
-    alone = max(cycles * count for cycles, count in zip(of_one, found.alone, strict=True))
-    return alone + found.shared * shared
+    of_one, of_half = (
+        [of_update(layers, batch, side=side) for layers in (policy, value)]
+        for batch in (minibatch, blocks(minibatch, 2))
+    )
+    return trained_cycles(of_one, of_half, (policy_updates, value_updates), balanced=balanced)
