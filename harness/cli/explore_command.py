@@ -3,6 +3,7 @@
 The papers' own models give the designs' cycles and the resources that they need.
 """
 
+import math
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from placerl.harness.cli.explored import (
 )
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
+from placerl.primitives.fpga.cycles.communication import Channel, Communication
 from placerl.primitives.fpga.cycles.ppo import PpoIteration
 from placerl.primitives.fpga.devices import catalogue
 from placerl.primitives.fpga.explore import map_replay, ppo_array
@@ -31,6 +33,7 @@ BITS = {32: ppo_array.FIXED_32, 16: ppo_array.FIXED_16}
 SHOWN = 8
 """Designs shown in a table; `--json` shows all."""
 LARGEST_SIDE = 512
+SLOWEST_GB_S = 1e-3
 RESOURCES = pipeline_resources.NAMES
 
 NetworkArgument = Annotated[str, typer.Argument(metavar="NETWORK", help=NETWORK_HELP)]
@@ -148,6 +151,26 @@ def explore_ppo(  # noqa: PLR0913 (a command: its options)
         bool,
         typer.Option("--external-activations", help="Only the weights are on chip (PPO 3.1, CNNs)."),
     ] = False,
+    link_gb_s: Annotated[
+        float | None,
+        typer.Option(
+            "--link-gb-s",
+            min=SLOWEST_GB_S,
+            help="Bandwidth to the host, GB/s; by default not counted (T_comm).",
+        ),
+    ] = None,
+    link_us: Annotated[float, typer.Option("--link-us", min=0, help="Latency of a transfer, us.")] = 0.0,
+    memory_gb_s: Annotated[
+        float | None,
+        typer.Option(
+            "--memory-gb-s",
+            min=SLOWEST_GB_S,
+            help="Bandwidth of the memory of --external-activations, GB/s; by default not counted.",
+        ),
+    ] = None,
+    memory_us: Annotated[
+        float, typer.Option("--memory-us", min=0, help="Latency of that memory for a product, us.")
+    ] = 0.0,
     as_json: JsonOption = False,
 ) -> None:
     """Choose the P rows and columns of PPO's systolic arrays, and the dataflow of each process (PPO 4, Equation 9)."""
@@ -160,6 +183,10 @@ def explore_ppo(  # noqa: PLR0913 (a command: its options)
     if minibatch > agents * steps:
         allowed = f"at most the {agents * steps} samples of --agents x --steps"
         raise UserError("command line", "--minibatch", str(minibatch), allowed)
+    if not external_activations and (memory_gb_s or memory_us):
+        given = "--memory-gb-s" if memory_gb_s else "--memory-us"
+        raise UserError("command line", given, "no --external-activations", "with --external-activations")
+    memory = _channel(board, memory_gb_s, memory_us) if external_activations else None
     designs = ppo_array.ppo_designs(
         layers,
         PpoIteration(agents, steps, minibatch, epochs),
@@ -167,7 +194,7 @@ def explore_ppo(  # noqa: PLR0913 (a command: its options)
         units=units,
         datapath=BITS[bits],
         sides=dict.fromkeys(tried),
-        external_activations=external_activations,
+        communication=Communication(_channel(board, link_gb_s, link_us), memory),
     )
     fitting = sum(design.fits for design in designs)
     if as_json:
@@ -189,6 +216,17 @@ def explore_ppo(  # noqa: PLR0913 (a command: its options)
         columns = ("P", "fits", *designs[0].dataflows, "cycles an iteration", "iterations/s")
         typer.echo("\n".join(section(title, (*columns, "DSPs", "block RAMs"), rows)))
     _exit_unless(bool(fitting), f"none of the arrays that were tried fits {board.name}")
+
+
+def _channel(board: catalogue.FpgaDevice, gb_s: float | None, latency_us: float) -> Channel:
+    """Return a path from its bandwidth and latency; one that takes no time if neither is stated."""
+    if gb_s is None and not latency_us:
+        return Channel()
+    if not board.clock_hz:
+        raise UserError(
+            "command line", "--device", f"{board.name}, without a clock", "one with a stated clock"
+        )
+    return Channel.at_clock(math.inf if gb_s is None else 1e9 * gb_s, 1e-6 * latency_us, board.clock_hz)
 
 
 def _stated(key: str, device: catalogue.FpgaDevice) -> dict[str, Any]:

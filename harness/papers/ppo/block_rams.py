@@ -4,11 +4,14 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from placerl.harness import platforms
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers.base import Claim, Finding, by_a_model
 from placerl.harness.papers.number import Number, from_cell, from_text
+from placerl.harness.papers.ppo.published_clocks import published_clock_mhz
 from placerl.harness.papers.resources import FACTOR
 from placerl.primitives.fpga.cycles import gemm_float32, networks, ppo
+from placerl.primitives.fpga.cycles.communication import Channel, Communication
 from placerl.primitives.fpga.devices import catalogue
 from placerl.primitives.fpga.explore.ppo_array import Datapath, Design, ppo_designs
 from placerl.primitives.fpga.ppo_accelerator.memory_banks import block_rams, programs_for
@@ -16,9 +19,9 @@ from placerl.primitives.fpga.ppo_accelerator.memory_banks import block_rams, pro
 BENCHMARKS = ("Hopper", "Humanoid")
 MINIBATCHES = (64, 128, 256, 512)
 SIDE = 16  # PPO 5.2
-DEVICE = "u200"
+DEVICE, PLATFORM = "u200", "ppoaccel"
 SOURCE = "placerl.primitives.fpga.ppo_accelerator.memory_banks: P x P banks in whole halves of a block RAM"
-EXPLORED = "placerl.primitives.fpga.explore.ppo_array on the U200, cycles of float32 products"
+EXPLORED = "placerl.primitives.fpga.explore.ppo_array on the U200, cycles of float32 products and transfers"
 FLOAT32 = Datapath(width=32, dsps=2, update_dsps=2)
 """A float32 multiplier takes 2 DSPs, as Yosys maps it (`gemm-core side=16 float32=true`: 512); adders are in logic."""
 
@@ -38,14 +41,21 @@ def _counts(benchmark: str) -> Sequence[float]:
 
 
 def _designs(benchmark: str) -> list[Design]:
-    """Return the designs for a benchmark's largest mini-batch, those that fit the device first, the fastest first."""
+    """Return the designs for a benchmark's largest mini-batch, those that fit the device first, the fastest first.
+
+    Transfers take the time of their bytes on the platform's link (Equation 9).
+    """
     iteration = ppo.PpoIteration(32, 512, max(MINIBATCHES), 10)  # PPO 5.3.3: N = 32, T = 512, K = 10
+    link = Channel.at_clock(
+        platforms.load(PLATFORM).bytes_per_s("cpu", "fpga"), 0.0, 1e6 * published_clock_mhz(benchmark)
+    )
     return ppo_designs(
         networks.PPO_NETWORKS[benchmark],
         iteration,
         catalogue.device(DEVICE),
         datapath=FLOAT32,
         product_cycles=gemm_float32.core_cycles,
+        communication=Communication(link),
     )
 
 

@@ -1,13 +1,15 @@
-"""Cycles of one PPO iteration on PPOAccel, by PPO's Equations 6 to 8 without communication.
+"""Cycles of one PPO iteration on PPOAccel, by PPO's Equations 6 to 8.
 
-`T_comm` is left out, because it depends on the link: what times whole iterations adds it. `product_cycles` gives the
-cycles of every product: `gemm.ppo_cycles` (Equation 5, the default) or `gemm.core_cycles` (the RTL here).
+`T_comm` depends on the platform: transfers take no time unless a `Communication` states it. `product_cycles` gives
+the cycles of every product: `gemm.ppo_cycles` (Equation 5, the default) or `gemm.core_cycles` (the RTL here).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from placerl.primitives.fpga.cycles import gemm
+from placerl.primitives.fpga.cycles.communication import UNCOUNTED, Communication, moved_words
 from placerl.primitives.fpga.cycles.networks import GemmLayer
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, blocks
 
@@ -69,13 +71,16 @@ def process_cycles(
     side: int,
     dataflow: str,
     product_cycles: ProductCycles = gemm.ppo_cycles,
+    communication: Communication = UNCOUNTED,
 ) -> int:
     """Return the cycles of one process of a training step, for one batch in one dataflow (Equation 6).
 
     Args:
         process: "FW" (forward), "BW" (backward) or "WU" (gradients of the weights).
+        communication: the external memory, if any; the link to the host is not used.
     """
-    return sum(product_cycles(s, side=side, dataflow=dataflow) for s in shapes(layers, process, batch))
+    cycles = [product_cycles(s, side=side, dataflow=dataflow) for s in shapes(layers, process, batch)]
+    return sum(map(communication.product_cycles, cycles, moved_words(layers, process, batch)))
 
 
 def best_dataflows(
@@ -85,6 +90,7 @@ def best_dataflows(
     side: int,
     processes: Sequence[str] = PROCESSES,
     product_cycles: ProductCycles = gemm.ppo_cycles,
+    communication: Communication = UNCOUNTED,
 ) -> dict[str, str]:
     """Return the dataflow with the fewest cycles for each process; among equal ones the first of NS, WS, IS.
 
@@ -92,12 +98,19 @@ def best_dataflows(
 
     Args:
         processes: "FW" (forward), "BW" (backward) and "WU" (gradients of the weights), or some of them.
+        communication: as for `process_cycles`.
     """
     return {
         process: min(
             DATAFLOWS,
             key=lambda dataflow, process=process: process_cycles(  # type: ignore[misc]
-                layers, process, batch, side=side, dataflow=dataflow, product_cycles=product_cycles
+                layers,
+                process,
+                batch,
+                side=side,
+                dataflow=dataflow,
+                product_cycles=product_cycles,
+                communication=communication,
             ),
         )
         for process in processes
@@ -109,8 +122,8 @@ class IterationCycles:
     """Cycles of one PPO iteration on one compute unit.
 
     Attributes:
-        inference: cycles of the network's forward passes for the agents' steps (Equation 7).
-        training: cycles of all mini-batch updates (Equation 8).
+        inference: cycles of the network's forward passes for the agents' steps, with their transfers (Equation 7).
+        training: cycles of all mini-batch updates, with their transfers (Equation 8).
     """
 
     inference: int
@@ -128,26 +141,31 @@ def iteration_cycles(
     side: int,
     dataflow: str | None = None,
     product_cycles: ProductCycles = gemm.ppo_cycles,
+    communication: Communication = UNCOUNTED,
 ) -> IterationCycles:
     """Return the cycles of one PPO iteration on one compute unit.
 
     Args:
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs); None: the best
             choice for each process.
+        communication: the transfers; by default they take no time.
     """
+    options: dict[str, Any] = {
+        "side": side,
+        "product_cycles": product_cycles,
+        "communication": communication,
+    }
 
     def cycles(process: str, batch: int) -> int:
         chosen = dataflow
         if chosen is None:
-            chosen = best_dataflows(
-                layers, batch, side=side, processes=(process,), product_cycles=product_cycles
-            )[process]
-        return process_cycles(
-            layers, process, batch, side=side, dataflow=chosen, product_cycles=product_cycles
-        )
+            chosen = best_dataflows(layers, batch, processes=(process,), **options)[process]
+        return process_cycles(layers, process, batch, dataflow=chosen, **options)
 
-    update = sum(cycles(process, iteration.minibatch) for process in PROCESSES)
-    return IterationCycles(cycles("FW", iteration.agents) * iteration.steps, update * iteration.updates)
+    inference = cycles("FW", iteration.agents) + communication.inference_cycles(layers, iteration.agents)
+    update = communication.minibatch_cycles(layers, iteration.minibatch)
+    update += sum(cycles(process, iteration.minibatch) for process in PROCESSES)
+    return IterationCycles(inference * iteration.steps, update * iteration.updates)
 
 
 @dataclass(frozen=True)

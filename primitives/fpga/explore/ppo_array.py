@@ -14,11 +14,12 @@ For example:
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from placerl.primitives.fpga.cycles import gemm
+from placerl.primitives.fpga.cycles.communication import UNCOUNTED, Communication
 from placerl.primitives.fpga.cycles.networks import GemmLayer
 from placerl.primitives.fpga.cycles.ppo import (
-    PROCESSES,
     PpoIteration,
     ProductCycles,
     best_dataflows,
@@ -59,7 +60,7 @@ class Design:
         units: number of compute units, with P x P elements each.
         dataflows: the best dataflow ("NS", "WS" or "IS") of each process ("FW": forward, "BW": backward, "WU":
             gradients of the weights), for a mini-batch of the training.
-        cycles: cycles of one PPO iteration by a model (Equations 7 and 8 without communication).
+        cycles: cycles of one PPO iteration by a model (Equations 7 and 8).
         dsps, block_rams: numbers of DSPs and of block RAMs that the design needs.
         fits: whether the device has these resources.
     """
@@ -117,8 +118,8 @@ def ppo_designs(
     units: int = 2,
     datapath: Datapath = FIXED_32,
     sides: Iterable[int] = POWERS_OF_TWO,
-    external_activations: bool = False,
     product_cycles: ProductCycles = gemm.ppo_cycles,
+    communication: Communication = UNCOUNTED,
 ) -> list[Design]:
     """Return a design for every size of array: first those that fit the device, the fastest first.
 
@@ -126,31 +127,29 @@ def ppo_designs(
         units: number of compute units, one per separately trained network.
         datapath: width of a word, and DSPs of an element.
         sides: values of P, rows and columns of the array.
-        external_activations: whether activations, products and gradients are in external memory (PPO 3.1, CNNs), so
-            that only the weights are on chip.
         product_cycles: returns the cycles of one product; by default by PPO's Equation 5.
+        communication: the transfers (T_comm), by default without time. With an external memory, activations, products
+            and gradients are there, so that only the weights are on chip (PPO 3.1, CNNs).
     """
     designs = []
     for side in sides:
-        if external_activations:
+        if communication.memory is not None:
             weights = sum(layer.weights for layer in layers)
             block_rams = blocked_block_rams(weights, side, datapath.width, device)
         else:
             block_rams = unit_block_rams(layers, iteration.minibatch, side, datapath.width, device)
         dsps = array_dsps(side, units, datapath)
-        cycles = iteration_cycles(layers, iteration, side=side, product_cycles=product_cycles).total
+        model: dict[str, Any] = {
+            "side": side,
+            "product_cycles": product_cycles,
+            "communication": communication,
+        }
         designs.append(
             Design(
                 side,
                 units,
-                best_dataflows(
-                    layers,
-                    iteration.minibatch,
-                    side=side,
-                    processes=PROCESSES,
-                    product_cycles=product_cycles,
-                ),
-                cycles,
+                best_dataflows(layers, iteration.minibatch, **model),
+                iteration_cycles(layers, iteration, **model).total,
                 dsps,
                 units * block_rams,
                 dsps < device.dsps and units * block_rams <= device.block_rams,

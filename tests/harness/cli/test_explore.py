@@ -28,6 +28,21 @@ def test_ppo_in_json_has_every_array_that_was_tried(placerl: Placerl) -> None:
     assert found["provenance"] == "modelled"
 
 
+def test_ppo_counts_the_transfers_that_are_stated(placerl: Placerl) -> None:
+    """16 x 512 steps: two transfers of each of 512 inferences, and three of each of 160 mini-batches, of 1 us each."""
+    plain, slow = (
+        json.loads(placerl("explore", "ppo", "Hopper", "--sides", "16", "--json", *more).out)["designs"][0]
+        for more in ((), ("--link-us", "1"))
+    )
+    assert slow["cycles"] - plain["cycles"] == 285 * (2 * 512 + 3 * 160)
+    external = ("explore", "ppo", "Pong", "--sides", "32", "--external-activations", "--json")
+    fast, bound = (
+        json.loads(placerl(*external, "--memory-gb-s", gb_s).out)["designs"][0]["cycles"]
+        for gb_s in ("77", "0.1")
+    )
+    assert bound > 10 * fast
+
+
 def test_map_finds_the_fastest_learner_that_fits(placerl: Placerl) -> None:
     arguments = ("explore", "map", "11,256,256,3", "--device", "u50", "--batch-size", "32")
     outcome = placerl(*arguments)
@@ -98,6 +113,8 @@ def test_what_fits_nowhere_ends_with_status_1(placerl: Placerl, arguments: list[
         (["ppo", "Hopper", "--sides", "1"], ["--sides", "found 1", "2 to 512"]),
         (["ppo", "Hopper", "--sides", "8,x"], ["--sides", "found 'x'"]),
         (["ppo", "Hopper", "--bits", "8"], ["--bits", "found 8", "32, 16"]),
+        (["ppo", "Pong", "--memory-us", "1"], ["--memory-us", "no --external-activations"]),
+        (["ppo", "Hopper", "--device", "agf014", "--link-us", "1"], ["--device", "one with a stated clock"]),
         (["map", "11,3", "--fanout", "1"], ["--fanout", "found '1'"]),
         (["map", "11,3", "--algorithm", "ppo"], ["--algorithm", "'ppo'", "dqn, ddpg"]),
         (["map", "Pong"], ["NETWORK", "'Pong'", "no convolutions"]),

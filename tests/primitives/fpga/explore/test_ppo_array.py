@@ -4,6 +4,7 @@ import pytest
 
 from placerl.harness.papers import published
 from placerl.primitives.fpga.cycles import networks, ppo
+from placerl.primitives.fpga.cycles.communication import Channel, Communication
 from placerl.primitives.fpga.devices import catalogue
 from placerl.primitives.fpga.explore import ppo_array
 
@@ -21,9 +22,18 @@ def test_mujoco_takes_the_array_that_ppo_took(name: str) -> None:
 def test_pong_takes_the_array_that_ppo_took() -> None:
     iteration = ppo.PpoIteration(agents=8, steps=128, minibatch=128, epochs=3)
     layers = networks.PPO_NETWORKS["Pong"]
-    designs = ppo_array.ppo_designs(layers, iteration, U200, units=1, external_activations=True)
+    external = Communication(memory=Channel())
+    designs = ppo_array.ppo_designs(layers, iteration, U200, units=1, communication=external)
     assert designs[0].fits
     assert designs[0].side == 32  # PPO 5.2
+
+
+def test_slow_memory_makes_larger_arrays_no_faster() -> None:
+    """At a tenth of a byte per cycle the products of every side of at least 16 wait for memory."""
+    iteration = ppo.PpoIteration(agents=8, steps=128, minibatch=128, epochs=3)
+    layers, external = networks.PPO_NETWORKS["Pong"], Communication(memory=Channel(0.1))
+    designs = ppo_array.ppo_designs(layers, iteration, U200, sides=(16, 32), communication=external)
+    assert len({design.cycles for design in designs}) == 1
 
 
 def test_designs_that_fit_come_first_and_the_fastest_of_them() -> None:
