@@ -37,12 +37,15 @@ class Fixar(wiring.Component):
         datapath: whether there are cores, memories and Adam; without them, commands take the same cycles.
 
     Ports:
+        overlap: In(1), Adam runs alongside the next loop over a batch: the actor is trained through the critic before
+            its update, and the goals are of a target actor that is an update older. Without it, a loop waits for the
+            update before it, as DDPG has it.
         halves: In(1), activations have 16 bits (FIX Algorithm 1, after the quantisation delay). The scales then stay
             what the largest activations made them. groups: In(16), of a batch, 1 or more: of two samples, or with
             `halves` of four.
         critic_rate, actor_rate, epsilon: In, `adam.corrections` of this update. tau: In(16), in 2^-16.
         actor_error: In(signed(32)), -1 / B with 24 fraction bits. deviation: In(17), of the noise, in 2^-16.
-            All of these are constant while `busy`.
+            All of these are constant while `busy`; an update that goes on longer keeps its own.
         commands: In(stream of 2): a `FixarCommand`; taken while nothing goes on.
         samples: In(stream of P x signed(32)): lines, in the order in which the program reads them. Of a group each line
             is sent for all its samples in turn. TRAIN takes for each group the lines of the next
@@ -64,6 +67,7 @@ class Fixar(wiring.Component):
         line = data.ArrayLayout(signed(WORD_BITS), shape.side)
         super().__init__(
             {
+                "overlap": In(1),
                 "halves": In(1),
                 "groups": In(GROUP_BITS),
                 "critic_rate": In(RATE_BITS),
@@ -129,14 +133,12 @@ class Fixar(wiring.Component):
                         updates_actor.eq(one.actor),
                         *(command[name].eq(value) for name, value in one.fields.items()),
                     ]
-        actor_words = shape.actor_blocks * side
         m.d.comb += [
             engine.command.eq(command),
             scalar.function.eq(function),
             scalar.count.eq(count),
             memory.rate.eq(Mux(updates_actor, self.actor_rate, self.critic_rate)),
-            memory.first.eq(Mux(updates_actor, 0, actor_words)),
-            memory.last.eq(Mux(updates_actor, actor_words - 1, shape.words - 1)),
+            memory.critic.eq(~updates_actor),
         ]
 
         group, acts = Signal(GROUP_BITS), Signal()
@@ -178,9 +180,14 @@ class Fixar(wiring.Component):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += idle.eq(1)
-                m.d.comb += [self.busy.eq(memory.dumping), self.commands.ready.eq(~memory.dumping)]
+                asked = self.commands.payload
+                goes_on = self.overlap & (asked == FixarCommand.TRAIN)
+                m.d.comb += [
+                    self.busy.eq(memory.dumping),
+                    self.commands.ready.eq(~memory.dumping & (~memory.busy | goes_on)),
+                ]
                 with m.If(self.commands.valid & self.commands.ready):
-                    asked = self.commands.payload
+                    m.d.comb += memory.publish.eq(~self.overlap)
                     with m.If(asked == FixarCommand.DUMP):
                         m.d.comb += memory.dump.eq(1)
                     with m.Else():
@@ -200,8 +207,8 @@ class Fixar(wiring.Component):
                     with m.Case(StepKind.SCALAR):
                         m.d.comb += scalar.start.eq(1)
                         m.next = "SCALAR"
-                    with m.Case(StepKind.UPDATE):
-                        m.d.comb += memory.update.eq(1)
+                    with m.Case(StepKind.UPDATE), m.If(~memory.busy):
+                        m.d.comb += [memory.publish.eq(1), memory.update.eq(1)]
                         m.next = "UPDATE"
                     with m.Case(StepKind.LOOP):
                         with m.If(group + 1 == self.groups):
@@ -227,7 +234,8 @@ class Fixar(wiring.Component):
                     following()
             with m.State("SCALAR"), m.If(scalar.done):
                 following()
-            with m.State("UPDATE"), m.If(~memory.busy):
+            with m.State("UPDATE"), m.If(self.overlap | ~memory.busy):
+                m.d.comb += memory.publish.eq(~self.overlap)
                 following()
             with m.State("READ_STATES"):
                 m.d.comb += self.samples.ready.eq(1)

@@ -1,7 +1,8 @@
 """The cycles of a training step on the accelerator, from its program: what the hardware takes, as the tests check.
 
 The sequencer's cycles depend on no data, so that a step's are a constant (Adam) and a constant for each group. It
-counts on a link that has every line ready, and takes every result at once.
+counts on a link that has every line ready, and takes every result at once. Where Adam runs alongside the next loop, a
+step is one of several that follow each other at once.
 """
 
 from placerl.primitives.fpga.fixar.engine import PassKind, pass_latency
@@ -12,12 +13,13 @@ from placerl.primitives.fpga.fixar.shape import CODES, FixarShape, group_size, g
 SCALAR_CYCLES = 3  # of each result of the scalar unit
 
 
-def step_cycles(shape: FixarShape, batch: int, *, halves: bool) -> dict[str, int]:
+def step_cycles(shape: FixarShape, batch: int, *, halves: bool, overlap: bool = False) -> dict[str, int]:
     """Return the cycles of a training step by part, from the command to the end of the last update.
 
     Args:
         batch: B, a multiple of the group's samples.
         halves: whether activations have 16 bits, so that four samples pass forward at once, not two.
+        overlap: whether Adam runs alongside the next loop; "adam" is then for how long the sequencer waits for it.
 
     Returns:
         "products": cycles in which the cores get a block; "drains": until a pass's last results are stored; "samples":
@@ -27,13 +29,26 @@ def step_cycles(shape: FixarShape, batch: int, *, halves: bool) -> dict[str, int
     groups = groups_of(batch, halves=halves)
     parts = dict.fromkeys(("products", "drains", "samples", "scalars", "adam", "control"), 0)
     parts["control"] = 1
+    updates, loops = [], [1]
     for step in train(shape):
         times = (
             1 if step.operation in (StepKind.UPDATE, StepKind.END) else groups * _parts(step, halves=halves)
         )
         parts["control"] += times
-        for name, cycles in _cycles(step, shape, group_size(halves=halves)).items():
+        took = _cycles(step, shape, group_size(halves=halves))
+        for name, cycles in took.items():
             parts[name] += times * cycles
+        if step.operation == StepKind.UPDATE:
+            updates.append(took["adam"])
+            loops.append(0)
+        else:
+            loops[-1] += times * (1 + sum(took.values()))
+    if overlap:
+        # The critic's goes on in the second loop, the actor's at the end of the step and in the next one's first loop.
+        alongside = (loops[1], loops[2] + loops[0])
+        parts["adam"] = sum(
+            1 + max(0, cycles - 2 - loop) for cycles, loop in zip(updates, alongside, strict=True)
+        )
     return parts
 
 
@@ -68,7 +83,7 @@ def _cycles(step: SequencerStep, shape: FixarShape, samples: int) -> dict[str, i
         products = 2 if step.function == ScalarFunction.TANH_BACK else 1
         return {"scalars": SCALAR_CYCLES * products * step.count * samples}
     if kind == StepKind.UPDATE:
-        blocks = shape.actor_blocks if step.actor else shape.blocks - shape.actor_blocks
+        blocks = shape.actor_blocks if step.actor else shape.critic_blocks
         return {"adam": blocks * shape.side + UPDATE_LATENCY + 1}
     if kind == StepKind.READ_STATES:
         return {"samples": samples * -(-shape.state // shape.side)}

@@ -101,7 +101,13 @@ def pass_latency(side: int) -> int:
 
 
 def coded(m: Module, raw: Value, shift: Value) -> Value:
-    """Return the code of 16 bits of a raw activation: FIX's Q_n with delta = 2^shift, in two's complement."""
+    """Return the code of 16 bits of a raw activation: FIX's Q_n with delta = 2^shift, in two's complement.
+
+    With Algorithm 1's own delta, which is no power of two, each of the 4 x P results of a line would take a division or
+    a multiplication by 1 / delta, and each sum of products another one by delta. Its zero point is 0 after a ReLU, so
+    that a code would need a 17th bit beside its sign, which the elements' 16-bit multipliers lack. The range that is
+    widened here to a power of two, and to both signs, has at most four times Algorithm 1's step: two bits of sixteen.
+    """
     return saturated(m, raw >> shift, HALF_BITS)
 
 

@@ -1,12 +1,17 @@
 """The memories of weights, targets, gradients and moments, with the update that changes them (FIX III, V-B).
 
 Weights, targets and gradients are in P banks of P words of 32 bits each: a block of P x P is read, or its gradients
-written, in one cycle. With P = 16 these are FIX's 16 banks of 512 bits. An update takes a bank's word per cycle. The
-paper gives the weight and the gradient memory 1.05 MB each, and has 128 URAMs that it does not explain (Table I):
-targets and moments, which it does not mention, are of the size that these hold.
+written, in one cycle. With P = 16 these are FIX's 16 banks of 512 bits. The paper gives the weight and the gradient
+memory 1.05 MB each, and has 128 URAMs that it does not explain (Table I); it does not mention targets and moments.
+
+An update takes a word of P weights per cycle, and may run alongside passes. It reads a copy of its own of weights and
+targets, next to the moments, and only writes to the banks. Each network has banks of gradients, so that one's are read
+and cleared while the other's grow. Of what passes read during an update, the critic's weights (the actor is trained
+through them) and the actor's targets, the banks have two copies: an update writes the one that is not read, until
+`publish`.
 """
 
-from amaranth.hdl import Array, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -77,18 +82,22 @@ class WordCounter(wiring.Component):
 class ParameterMemory(wiring.Component):
     """Weights with all that belongs to them, and the units that update them.
 
-    One of these may use it at a time: passes (blocks), an update, `load`, `dump`.
+    One of these may use it at a time: passes (blocks), `load`, `dump`. An update may go on during passes that neither
+    read the trained weights of the actor if it is the actor's, nor the targets of the critic if it is the critic's, nor
+    add gradients of the network; not during `load` and `dump`.
 
     Args:
         datapath: whether there are memories and lanes; without them an update takes the same cycles, and no more.
 
     Ports:
-        block: In, the block to read. target: In(1), its target weights are read, not the trained ones.
+        block: In, the block to read. target: In(1), its target weights are read, not the trained ones. What an update
+            wrote is read after `publish`.
         weights_0 to weights_(P-1): Out(P x signed(32)), the block's rows, a cycle later.
         gradient_block: In, the block whose gradients are read. gradients_0 ..: Out, its rows, a cycle later.
         write: In(1), write_block: In, new_0 ..: In: gradients to write.
-        update: In(1), an update of words `first` to `last` begins. rate, epsilon, tau: In, as `adam` describes them,
-            constant meanwhile. busy: Out(1), it goes on. Gradients are 0 afterwards.
+        update: In(1), an update begins, of the critic: In(1) or else of the actor. rate, epsilon, tau: In, with
+            `update`, as `adam` describes them. busy: Out(1), it goes on. Gradients are 0 afterwards.
+        publish: In(1), between updates: passes read what the last update wrote; idempotent.
         load: In(stream of state_word), the words of all blocks, one after another, from the first again after the last;
             taken between updates and dumps. The gradients of a loaded word become 0.
         dump: In(1), all words are to be sent. words: Out(stream of state_word). dumping: Out(1).
@@ -111,8 +120,8 @@ class ParameterMemory(wiring.Component):
                 "write": In(1),
                 "write_block": In(range(shape.blocks)),
                 "update": In(1),
-                "first": In(range(shape.words)),
-                "last": In(range(shape.words)),
+                "critic": In(1),
+                "publish": In(1),
                 "rate": In(RATE_BITS),
                 "epsilon": In(24),
                 "tau": In(TAU_FRACTION),
@@ -127,12 +136,16 @@ class ParameterMemory(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        side, depth = self.shape.side, self.shape.blocks
-        m.submodules.counter = counter = WordCounter(self.shape.words)
+        shape, side = self.shape, self.shape.side
+        actor_words = shape.actor_blocks * side
+        m.submodules.counter = counter = WordCounter(shape.words)
+        of_critic = Signal()  # the last update
+        with m.If(self.update):
+            m.d.sync += of_critic.eq(self.critic)
         m.d.comb += [
             counter.update.eq(self.update),
-            counter.first.eq(self.first),
-            counter.last.eq(self.last),
+            counter.first.eq(Mux(self.critic, actor_words, 0)),
+            counter.last.eq(Mux(of_critic, shape.words - 1, actor_words - 1)),
             self.busy.eq(counter.busy),
             self.load.ready.eq(~self.busy & ~self.dumping),
         ]
@@ -140,57 +153,97 @@ class ParameterMemory(wiring.Component):
             return m
         row_bits = side.bit_length() - 1
         width = side * WORD_BITS
-        banks = {
-            name: [Ram(width=width, depth=depth) for _ in range(side)]
-            for name in ("weight", "target", "gradient")
+        depths = {
+            "weight": shape.blocks + shape.critic_blocks,
+            "target": shape.blocks + shape.actor_blocks,
+            "actor_gradient": shape.actor_blocks,
+            "critic_gradient": shape.critic_blocks,
         }
-        moments = Ram(width=side * (MEAN_BITS + SQUARE_BITS), depth=self.shape.words)
-        m.submodules.moments = moments
+        banks = {name: [Ram(width=width, depth=depth) for _ in range(side)] for name, depth in depths.items()}
+        moments = Ram(width=side * (MEAN_BITS + SQUARE_BITS), depth=shape.words)
+        copies = Ram(width=2 * width, depth=shape.words)  # of weights and targets
+        m.submodules.moments, m.submodules.copies = moments, copies
         for name, memories in banks.items():
             for r, memory in enumerate(memories):
                 m.submodules[f"{name}_{r}"] = memory
 
+        # What the last update has, and which copies are read: 1 for those after all blocks.
+        pending, weights_copy, targets_copy = (
+            Signal(name=name) for name in ("pending", "weights_copy", "targets_copy")
+        )
+        rate, epsilon, tau = (Signal.like(port) for port in (self.rate, self.epsilon, self.tau))
+        with m.If(self.publish & pending):
+            m.d.sync += [
+                pending.eq(0),
+                weights_copy.eq(weights_copy ^ of_critic),
+                targets_copy.eq(targets_copy ^ ~of_critic),
+            ]
+        with m.If(self.update):
+            m.d.sync += [
+                pending.eq(1),
+                rate.eq(self.rate),
+                epsilon.eq(self.epsilon),
+                tau.eq(self.tau),
+            ]
+
+        def is_critics(block: Value) -> Value:
+            return block >= shape.actor_blocks
+
+        def weight_address(block: Value, copy: Value) -> Value:
+            return block + Mux(is_critics(block) & copy, shape.critic_blocks, 0)
+
+        def target_address(block: Value, copy: Value) -> Value:
+            return block + Mux(~is_critics(block) & copy, shape.blocks, 0)
+
         # The word that is read for an update (its weights much later than its gradients) or to be sent.
-        word, late_word = Signal(range(self.shape.words)), Signal(range(self.shape.words))
+        word, late_word = Signal(range(shape.words)), Signal(range(shape.words))
         by_word, late_by_word = Signal(), Signal()
-        uses_target = delayed(m, self.target, 1)
+        uses_target, critics_gradients = (
+            delayed(m, value, 1) for value in (self.target, is_critics(self.gradient_block))
+        )
         state = self.words.payload
         m.d.comb += [
             moments.read_enable.eq(by_word),
             moments.read_address.eq(word),
+            copies.read_enable.eq(late_by_word),
+            copies.read_address.eq(late_word),
         ]
         for r in range(side):
-            weight, target, gradient = (banks[name][r] for name in ("weight", "target", "gradient"))
-            block = Mux(late_by_word, late_word >> row_bits, self.block)
+            weight, target = banks["weight"][r], banks["target"][r]
+            actors, critics = banks["actor_gradient"][r], banks["critic_gradient"][r]
             m.d.comb += [
                 weight.read_enable.eq(1),
-                weight.read_address.eq(block),
+                weight.read_address.eq(weight_address(self.block, weights_copy)),
                 target.read_enable.eq(1),
-                target.read_address.eq(block),
-                gradient.read_enable.eq(1),
-                gradient.read_address.eq(Mux(by_word, word >> row_bits, self.gradient_block)),
+                target.read_address.eq(target_address(self.block, targets_copy)),
                 getattr(self, f"weights_{r}")
                 .as_value()
                 .eq(Mux(uses_target, target.read_data, weight.read_data)),
-                getattr(self, f"gradients_{r}").as_value().eq(gradient.read_data),
+                getattr(self, f"gradients_{r}")
+                .as_value()
+                .eq(Mux(critics_gradients, critics.read_data, actors.read_data)),
             ]
-        row, late_row = delayed(m, word, 1)[:row_bits], delayed(m, late_word, 1)[:row_bits]
-
-        def chosen(name: str, number: Value) -> data.View:
-            value = Array(memory.read_data for memory in banks[name])[number]
-            return data.View(data.ArrayLayout(signed(WORD_BITS), side), value)
-
-        weights, targets = Signal(width), Signal(width)
+            for memory, base, updated in ((actors, 0, ~of_critic), (critics, shape.actor_blocks, of_critic)):
+                block = Mux(counter.issuing & updated, word >> row_bits, self.gradient_block)
+                own = is_critics(block) == bool(base)
+                m.d.comb += [memory.read_enable.eq(1), memory.read_address.eq(Mux(own, block - base, 0))]
+        row = delayed(m, word, 1)[:row_bits]
         m.d.comb += [
-            weights.eq(chosen("weight", late_row).as_value()),
-            targets.eq(chosen("target", late_row).as_value()),
-            state.weights.as_value().eq(weights),
-            state.targets.as_value().eq(targets),
+            state.weights.as_value().eq(copies.read_data[:width]),
+            state.targets.as_value().eq(copies.read_data[width:]),
             state.means.as_value().eq(moments.read_data[: side * MEAN_BITS]),
             state.squares.as_value().eq(moments.read_data[side * MEAN_BITS :]),
         ]
         gradients = Signal(data.ArrayLayout(signed(WORD_BITS), side))
-        m.d.comb += gradients.as_value().eq(chosen("gradient", row).as_value())
+        m.d.comb += gradients.as_value().eq(
+            Mux(
+                of_critic,
+                *(
+                    Array(memory.read_data for memory in banks[f"{name}_gradient"])[row]
+                    for name in ("critic", "actor")
+                ),
+            )
+        )
 
         # The update: a word in every cycle.
         marks: list[Value] = [counter.issuing]
@@ -214,17 +267,14 @@ class ParameterMemory(wiring.Component):
                 lane.gradient.eq(gradients[j]),
                 lane.mean.eq(state.means[j]),
                 lane.square.eq(state.squares[j]),
-                lane.rate.eq(self.rate),
-                lane.epsilon.eq(self.epsilon),
+                lane.rate.eq(rate),
+                lane.epsilon.eq(epsilon),
                 new_moments[mean].eq(lane.new_mean),
                 new_moments[square].eq(lane.new_square),
                 change.eq(state.weights[j] - lane.change),
                 way.eq(
                     old_targets[j]
-                    + (
-                        ((new_weights[j] - old_targets[j]) * self.tau + (1 << TAU_FRACTION - 1))
-                        >> TAU_FRACTION
-                    )
+                    + (((new_weights[j] - old_targets[j]) * tau + (1 << TAU_FRACTION - 1)) >> TAU_FRACTION)
                 ),
             ]
             m.d.sync += [
@@ -236,11 +286,11 @@ class ParameterMemory(wiring.Component):
         late_weights = delayed(m, new_weights.as_value(), 1)
 
         # Loading, and sending.
-        loaded, sent = Signal(range(self.shape.words)), Signal(range(self.shape.words))
+        loaded, sent = Signal(range(shape.words)), Signal(range(shape.words))
         given = self.load.payload
         loads = self.load.valid & self.load.ready
         with m.If(loads):
-            m.d.sync += loaded.eq(Mux(loaded == self.shape.words - 1, 0, loaded + 1))
+            m.d.sync += [loaded.eq(Mux(loaded == shape.words - 1, 0, loaded + 1)), pending.eq(0)]
         with m.FSM():
             with m.State("IDLE"), m.If(self.dump):
                 m.d.sync += sent.eq(0)
@@ -249,12 +299,11 @@ class ParameterMemory(wiring.Component):
                 m.d.comb += [by_word.eq(1), late_by_word.eq(1), late_word.eq(sent), self.dumping.eq(1)]
                 m.next = "SEND"
             with m.State("SEND"):
-                m.d.comb += [self.words.valid.eq(1), late_by_word.eq(1), late_word.eq(sent)]
-                m.d.comb += self.dumping.eq(1)
+                m.d.comb += [self.words.valid.eq(1), self.dumping.eq(1)]
                 with m.If(self.words.ready):
                     m.d.sync += sent.eq(sent + 1)
                     m.next = "READ"
-                    with m.If(sent == self.shape.words - 1):
+                    with m.If(sent == shape.words - 1):
                         m.next = "IDLE"
         m.d.comb += word.eq(Mux(counter.issuing, counter.word, sent))
         with m.If(counter.issuing):
@@ -268,28 +317,39 @@ class ParameterMemory(wiring.Component):
             moments.write_address.eq(Mux(loads, loaded, places[moment_place])),
             moments.write_data.eq(Mux(loads, given.as_value()[2 * width :], new_moments)),
         ]
-        place = Signal(range(self.shape.words))
-        m.d.comb += place.eq(Mux(loads, loaded, places[written]))
+        place, block = Signal(range(shape.words)), Signal(range(shape.blocks))
+        m.d.comb += [
+            place.eq(Mux(loads, loaded, places[written])),
+            block.eq(place >> row_bits),
+            copies.write_enable.eq(loads | marks[written]),
+            copies.write_address.eq(place),
+            copies.write_data.eq(Mux(loads, given.as_value(), Cat(late_weights, new_targets.as_value()))),
+        ]
         # A reset within a step leaves sums of gradients, so that loading clears them, as an update does.
-        clears, cleared = Signal(), Signal(range(self.shape.words))
+        clears, cleared = Signal(), Signal(range(shape.words))
         m.d.comb += [clears.eq(marks[1] | loads), cleared.eq(Mux(loads, loaded, places[1]))]
         for r in range(side):
             here = (loads | marks[written]) & (place[:row_bits] == r)
-            for name, update, load in (
-                ("weight", late_weights, given.weights),
-                ("target", new_targets.as_value(), given.targets),
+            for name, part, address in (
+                ("weight", slice(width), weight_address(block, weights_copy ^ ~loads)),
+                ("target", slice(width, None), target_address(block, targets_copy ^ ~loads)),
             ):
                 memory = banks[name][r]
                 m.d.comb += [
                     memory.write_enable.eq(here),
-                    memory.write_address.eq(place >> row_bits),
-                    memory.write_data.eq(Mux(loads, load.as_value(), update)),
+                    memory.write_address.eq(address),
+                    memory.write_data.eq(copies.write_data[part]),
                 ]
-            gradient = banks["gradient"][r]
-            cleared_here = clears & (cleared[:row_bits] == r)
-            m.d.comb += [
-                gradient.write_enable.eq(self.write | cleared_here),
-                gradient.write_address.eq(Mux(clears, cleared >> row_bits, self.write_block)),
-                gradient.write_data.eq(Mux(clears, 0, getattr(self, f"new_{r}").as_value())),
-            ]
+            for name, base in (("actor", 0), ("critic", shape.actor_blocks)):
+                gradient = banks[f"{name}_gradient"][r]
+                written_block, cleared_block = self.write_block, cleared >> row_bits
+                own = [is_critics(place) == bool(base) for place in (written_block, cleared_block)]
+                cleared_here = clears & own[1]
+                m.d.comb += [
+                    gradient.write_enable.eq(
+                        (self.write & own[0]) | (cleared_here & (cleared[:row_bits] == r))
+                    ),
+                    gradient.write_address.eq(Mux(cleared_here, cleared_block, written_block) - base),
+                    gradient.write_data.eq(Mux(cleared_here, 0, getattr(self, f"new_{r}").as_value())),
+                ]
         return m

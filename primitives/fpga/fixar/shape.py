@@ -166,9 +166,14 @@ class FixarShape:
         return sum(layer.blocks for layer in self.actor)
 
     @cached_property
+    def critic_blocks(self) -> int:
+        """Blocks of the critic's weights."""
+        return sum(layer.blocks for layer in self.critic)
+
+    @property
     def blocks(self) -> int:
         """Blocks of all weights."""
-        return self.actor_blocks + sum(layer.blocks for layer in self.critic)
+        return self.actor_blocks + self.critic_blocks
 
     @cached_property
     def words(self) -> int:

@@ -22,7 +22,17 @@ from placerl.primitives.fpga.host import (
     run_control,
 )
 
-SETTINGS = ("halves", "groups", "critic_rate", "actor_rate", "epsilon", "tau", "actor_error", "deviation")
+SETTINGS = (
+    "overlap",
+    "halves",
+    "groups",
+    "critic_rate",
+    "actor_rate",
+    "epsilon",
+    "tau",
+    "actor_error",
+    "deviation",
+)
 REGISTERS = RegisterMap(
     "fixar",
     "Trains DDPG's actor and critic in fixed point (FIX).",
@@ -50,6 +60,7 @@ REGISTERS = RegisterMap(
         Register("tau", 0x28, "rw", TAU_FRACTION, description="How far targets move, in 2^-16, below 1."),
         Register("actor_error", 0x2C, "rw", description="-1 / B in two's complement, in 2^-24."),
         Register("deviation", 0x30, "rw", 17, description="Standard deviation of the noise, in 2^-16."),
+        Register("overlap", 0x3C, "rw", 1, description="Adam runs alongside the next loop over a batch."),
         Register("cycles", 0x34, "ro", description="Cycles of the last training step or action."),
         Register(
             "shifts",

@@ -36,21 +36,30 @@ def simulate(start: Callable[[], Any], parameters: Sequence[Any], sizes: Sequenc
     """Return the cycles of training steps, from the command to the end of the last update.
 
     Args:
-        sizes: the batch size of each step, and whether activations have 16 bits.
+        sizes: the batch size of each step, whether activations have 16 bits, and whether Adam runs alongside the next
+            loop.
     """
+    shape, model = benchmark(*parameters), start()
+    return [
+        simulated_step(model, shape, batch, halves=halves, overlap=overlap)
+        for batch, halves, overlap in sizes
+    ]
+
+
+def simulated_step(model: Any, shape: FixarShape, batch: int, *, halves: bool, overlap: bool) -> int:
+    """Return the cycles of a training step that follows another one at once."""
     from placerl.primitives.fpga.fixar.accelerator import FixarCommand
 
-    network, side = parameters
-    shape, model, found = benchmark(network, side), start(), []
-    for batch, halves in sizes:
-        model.write("halves", int(halves))
-        model.write("groups", groups_of(batch, halves=halves))
-        lines = np.zeros((lines_read(shape, batch), side), np.int64)
-        model.run({"commands": np.array([FixarCommand.TRAIN]), "samples": lines}, {"errors": batch})
-        while model.read("busy"):
-            model.step(POLL_CYCLES)
-        found.append(int(model.read("cycles")))
-    return found
+    model.write("halves", int(halves))
+    model.write("overlap", int(overlap))
+    model.write("groups", groups_of(batch, halves=halves))
+    steps = 2 if overlap else 1  # otherwise they are alike
+    lines = np.zeros((steps * lines_read(shape, batch), shape.side), np.int64)
+    commands = np.full(steps, FixarCommand.TRAIN)
+    model.run({"commands": commands, "samples": lines}, {"errors": steps * batch})
+    while model.read("busy"):
+        model.step(POLL_CYCLES)
+    return int(model.read("cycles"))
 
 
 BLOCK = TimedBlock("fixar", "placerl.primitives.fpga.fixar.accelerator", build, simulate)

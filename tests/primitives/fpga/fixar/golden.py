@@ -12,6 +12,7 @@ It knows nothing of blocks, lines and programs. Its formats and its rounding (to
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -101,15 +102,20 @@ class GoldenFixar:
     Attributes:
         shape: sizes of the accelerator.
         halves: whether activations have 16 bits.
+        overlap: whether Adam runs alongside the next loop: the actor is trained through the critic before its update,
+            and goals are of the actor's targets before the last update.
         layers: by network (0: actor, 1: critic) and layer the arrays "weights", "targets", "means" and "squares",
             (outputs, inputs + 1): the last column is the bias.
         seen: for each scale, the magnitudes of all activations so far, joined bit by bit.
+        older: the actor's targets before the last update, if the next goals are of these.
     """
 
     shape: FixarShape
     halves: bool = False
+    overlap: bool = False
     layers: list[list[dict[str, Integers]]] = field(default_factory=list)
     seen: list[int] = field(default_factory=lambda: [0] * SCALES)
+    older: list[Integers] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Start with zeros."""
@@ -152,14 +158,15 @@ class GoldenFixar:
         return np.concatenate([stored, np.full((len(stored), 1), one)], 1)
 
     def _forward(
-        self, network: int, stored: Integers, part: str = "weights"
+        self, network: int, stored: Integers, weights: list[Integers] | None = None
     ) -> tuple[Integers, list[Integers], list[NDArray[np.bool_]]]:
         """Return outputs, each layer's stored inputs, and which hidden neurons are positive."""
         places = self.shape.critic if network else self.shape.actor
         inputs, active = [], []
-        for number, (place, layer) in enumerate(zip(places, self.layers[network], strict=True)):
+        weights = weights or self._parts(network, "weights")
+        for number, (place, matrix) in enumerate(zip(places, weights, strict=True)):
             inputs.append(stored)
-            total = self._with_one(stored, place.scale) @ layer[part].T
+            total = self._with_one(stored, place.scale) @ matrix.T
             if self.halves:
                 total = total << self.shift(place.scale)
             outputs = limited(rounded(total, WEIGHTS.fraction_bits), WORD_BITS)
@@ -167,6 +174,9 @@ class GoldenFixar:
                 active.append(outputs > 0)
                 stored = self._stored(np.maximum(outputs, 0), places[number + 1].scale)
         return outputs, inputs, active
+
+    def _parts(self, network: int, part: str) -> list[Integers]:
+        return [layer[part] for layer in self.layers[network]]
 
     def _back(self, errors: Integers, layer: dict[str, Integers], active: Any) -> Integers:
         total = errors @ layer["weights"][:, :-1]
@@ -208,9 +218,11 @@ class GoldenFixar:
             settings: the host's numbers.
         """
         following = self._stored(samples.next_state, INPUTS)
-        outputs, _, _ = self._forward(0, following, "targets")
+        if not self.overlap:
+            self.older = []
+        outputs, _, _ = self._forward(0, following, self.older or self._parts(0, "targets"))
         actions = self._codes(tanh_golden(outputs))
-        values, _, _ = self._forward(1, np.concatenate([following, actions], 1), "targets")
+        values, _, _ = self._forward(1, np.concatenate([following, actions], 1), self._parts(1, "targets"))
         goals = limited(
             samples.reward + rounded(samples.discount * values[:, 0], DISCOUNT_FRACTION), WORD_BITS
         )
@@ -219,7 +231,15 @@ class GoldenFixar:
         values, inputs, active = self._forward(1, taken)
         td_errors = limited(goals - values[:, 0], WORD_BITS)
         errors = limited(rounded(-td_errors * samples.weight, ERROR_SHIFT), WORD_BITS)
-        self._update(1, self._gradients(1, errors[:, None], inputs, active), settings.critic_rate, settings)
+        update_critic = partial(
+            self._update,
+            1,
+            self._gradients(1, errors[:, None], inputs, active),
+            settings.critic_rate,
+            settings,
+        )
+        if not self.overlap:
+            update_critic()
 
         outputs, inputs, active = self._forward(0, state)
         actions = tanh_golden(outputs)
@@ -230,6 +250,9 @@ class GoldenFixar:
             errors = self._back(errors, self.layers[1][number], mask)
         slope = ONE * ONE - actions * actions
         errors = limited(rounded(errors[:, self.shape.state :] * slope, 2 * ACTIVATIONS.fraction_bits), 32)
+        if self.overlap:
+            update_critic()
+            self.older = self._parts(0, "targets")
         self._update(0, self._gradients(0, errors, inputs, active), settings.actor_rate, settings)
         return td_errors
 

@@ -84,6 +84,10 @@ class SimulatedFixar:
         self.halves = True
         self.simulation.write("halves", 1)
 
+    def overlap(self, runs: bool) -> None:
+        """Say whether Adam runs alongside the next loop, from the next step on."""
+        self.simulation.write("overlap", int(runs))
+
     def train(self, samples: RawBatch, settings: UpdateSettings) -> tuple[Integers, int]:
         """Train once.
 

@@ -75,6 +75,40 @@ def test_steps_with_32_and_then_16_bit_activations_are_the_golden_models(tiny: L
 
 
 @pytest.mark.timeout(300)
+def test_adam_alongside_the_next_loop_gives_the_golden_models_weights(tiny: Library) -> None:
+    rng = np.random.default_rng(7)
+    golden = GoldenFixar(TINY)
+    golden.initialise(rng)
+    model = SimulatedFixar(tiny.start(), TINY)
+    model.load(golden)
+    # Steps follow each other at once: the actor's update goes on in the next step's first loop.
+    for step, overlap in enumerate((True, True, False, True, True, True), 1):
+        if step == 4:
+            model.quantise()
+            golden.halves = True
+        golden.overlap = overlap
+        model.overlap(overlap)
+        samples = batch(rng, TINY, 4)
+        errors, cycles = model.train(samples, settings(step, 4))
+        np.testing.assert_array_equal(errors, golden.step(samples, settings(step, 4)), err_msg=f"step {step}")
+        parts = step_cycles(TINY, 4, halves=golden.halves, overlap=overlap)
+        assert cycles == sum(parts.values())
+        assert parts["adam"] == 2 or not overlap
+    state = rng.integers(-(2**18), 2**18, TINY.state)
+    np.testing.assert_array_equal(model.act(state), golden.act(state[None])[0])
+    compare(model, golden)
+    # New weights are those of both copies.
+    golden.initialise(rng)
+    golden.older = []
+    model.load(golden)
+    samples = batch(rng, TINY, 4)
+    np.testing.assert_array_equal(
+        model.train(samples, settings(7, 4))[0], golden.step(samples, settings(7, 4))
+    )
+    compare(model, golden)
+
+
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", range(3))
 def test_numbers_at_the_ends_of_their_formats_are_limited_as_in_the_golden_model(
     seed: int, tiny: Library

@@ -5,9 +5,12 @@ import pytest
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga.cycles import fixar_dataflows
+from placerl.primitives.fpga.cycles.blocks import fixar as block
+from placerl.primitives.fpga.fixar.accelerator import Fixar
 from placerl.primitives.fpga.fixar.cycles import forward_cycles, step_cycles
 from placerl.primitives.fpga.fixar.shape import FixarShape, benchmark
 from tests.primitives.fpga.fixar.golden import samples_per_s
+from tests.primitives.fpga.interpreter import interpreted
 
 
 def test_products_take_the_cycles_of_the_reading_but_for_biases_and_unused_errors() -> None:
@@ -33,6 +36,16 @@ def test_16_bits_take_half_the_forward_products() -> None:
     assert wide["products"] - forward[0] == narrow["products"] - forward[1]
     assert wide["adam"] == narrow["adam"]
     assert samples_per_s(shape, 64, 1e6, halves=True) == 64e6 / sum(narrow.values())
+
+
+def test_a_loop_that_is_shorter_than_an_update_waits_for_it() -> None:
+    shape = FixarShape(5, 2, (64, 64), side=8)
+    model = interpreted(Fixar(shape, datapath=False))
+    for batch, waits in ((2, True), (8, False)):
+        parts = step_cycles(shape, batch, halves=False, overlap=True)
+        assert (parts["adam"] > 2) == waits
+        found = block.simulated_step(model, shape, batch, halves=False, overlap=True)
+        assert found == sum(parts.values())
 
 
 @pytest.mark.parametrize("batch", [0, 3])

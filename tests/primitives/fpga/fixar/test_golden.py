@@ -122,10 +122,11 @@ def test_codes_are_those_of_algorithm_1_over_the_symmetric_range() -> None:
     np.testing.assert_array_equal(golden._stored(raw, 0), rule.centred(raw, ACTIVATIONS).raw)
 
 
-def test_the_networks_learn_in_both_modes() -> None:
+@pytest.mark.parametrize("overlap", [False, True])
+def test_the_networks_learn_in_both_modes(overlap: bool) -> None:
     """A critic whose targets are the rewards, a function of state and action, comes to know them."""
     rng = np.random.default_rng(5)
-    golden = GoldenFixar(SHAPE)
+    golden = GoldenFixar(SHAPE, overlap=overlap)
     golden.initialise(rng)
 
     def sample() -> RawBatch:
