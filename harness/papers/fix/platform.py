@@ -20,7 +20,8 @@ from placerl.harness.papers.clocks import FIXAR, at_both_clocks
 from placerl.harness.papers.device_table import Cells, DeviceTable, Entry
 from placerl.harness.papers.device_times import CPU, FPGA, GPU
 from placerl.harness.papers.evidence import agrees, number, rows_of
-from placerl.harness.papers.fix import device_steps, figure_10_array, throughput
+from placerl.harness.papers.experiments import Experiment
+from placerl.harness.papers.fix import device_steps, figure_10_array, platform_run, throughput
 from placerl.harness.papers.fix.figure_10_array import (
     BACKENDS,
     NEEDS_ARRAY,
@@ -32,6 +33,7 @@ from placerl.harness.papers.number import Number, from_cell, from_text, ratio, s
 
 ACCELERATOR = "the fixed-point accelerator on an FPGA"
 NEEDS_STEPS = "training steps over batch sizes (claim/FIX-F8)"
+_SAID = "environment and transfer, measured"
 CONSTANT = 1.5
 """A time is constant if its ratio over batch sizes is within this factor, with its whole interval.
 
@@ -39,10 +41,12 @@ In Fig. 9 the ratio is 1.1.
 """
 
 
-def _steps(frame: pd.DataFrame, quantity: str) -> dict[str, dict[int, Any]]:
-    """Return the rows of the throughput experiment by side and batch size."""
+def _steps(
+    frame: pd.DataFrame, quantity: str, experiment: Experiment = throughput.EXPERIMENT
+) -> dict[str, dict[int, Any]]:
+    """Return the rows of an experiment that times whole steps, by side and batch size."""
     rows: dict[str, dict[int, Any]] = defaultdict(dict)
-    for row in rows_of(frame, throughput.EXPERIMENT, quantity):
+    for row in rows_of(frame, experiment, quantity):
         rows[row.backend][int(row.batch_size)] = row
     return rows
 
@@ -57,12 +61,18 @@ def side_rates(frame: pd.DataFrame, quantity: str, words: str) -> tuple[Number, 
 
 
 def joined_rates(frame: pd.DataFrame, bits: int) -> dict[int, Number]:
-    """Return samples per second by batch size of this host with the accelerator: the host's part is measured."""
+    """Return samples per second by batch size of this host with the accelerator.
+
+    The host's part of a step is that of runs of the whole platform in virtual time (`platform_run`), or, in stores
+    without them, the environment and the transfer that were measured with a learner on this processor.
+    """
+    runs = platform_run.host_s(frame, bits)
     terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in ("environment", "transfer")}
     array = array_rows(frame)[BACKENDS[bits]]
     joined = {}
-    for size in sorted(set(array).intersection(*terms.values())):
-        parts = [number(rows[size], term) for term, rows in terms.items()]
+    for size in sorted(set(array) & set(runs) if runs else set(array).intersection(*terms.values())):
+        parts = [runs[size]] if runs else [number(rows[size], term) for term, rows in terms.items()]
+        said = "the rest of a step of the whole platform in virtual time" if runs else _SAID
         array_s = size / float(array[size].value)
         rates = [
             None if None in bounds else size / (sum(bound for bound in bounds if bound is not None) + array_s)
@@ -77,10 +87,10 @@ def joined_rates(frame: pd.DataFrame, bits: int) -> dict[int, Number]:
             rates[0] or 0.0,
             "IPS",
             Provenance.MODELLED,
-            f"batch over environment and transfer, measured, and the accelerator's step, {array[size].provenance}",
+            f"batch over {said}, and the accelerator's step, {array[size].provenance}",
             rates[1],
             rates[2],
-            tuple(sorted(int(row.Index) for row in (array[size], *(rows[size] for rows in terms.values())))),
+            tuple(sorted({int(array[size].Index), *(row for part in parts for row in part.rows)})),
         )
     return joined
 
@@ -130,7 +140,8 @@ def _joined_platform(frame: pd.DataFrame, bits: int) -> Finding:
     explanation = (
         f"With {bits}-bit activations the rates {'grow' if grows else 'do not clearly grow'} with the batch, and "
         f"the bottleneck {'moves' if moves else 'does not clearly move, with this host,'} to the accelerator. "
-        f"The accelerator's step is {rows[smallest].provenance}, the host's environment and transfer are measured. The "
+        f"The accelerator's step is {rows[smallest].provenance}, the host's environment and transfer are measured"
+        f"{', in runs of the whole platform in virtual time' if platform_run.host_s(frame, bits) else ''}. The "
         "paper's host takes 3.7 to 4.2 ms a step in addition to the accelerator (Fig. 9), most of it for its "
         f"environment and its run-time library; Fig. 8 has {', '.join(f'{bar:,.0f}' for bar in bars)} IPS. "
         f"With these times and {bits}-bit activations the rates are "
@@ -274,7 +285,7 @@ SHARES = tuple(
 class _StepsAndArray(Claim):
     """What the claims on the platform share: steps timed here, and the rates of the simulated accelerator."""
 
-    measured_by = (throughput.cells, figure_10_array.cells)
+    measured_by = (throughput.cells, figure_10_array.cells, platform_run.cells)
 
 
 class AcceleratorBecomesBottleneck(_StepsAndArray):
@@ -297,6 +308,26 @@ class AcceleratorBecomesBottleneck(_StepsAndArray):
 
     def panels(self, frame: pd.DataFrame) -> Panels:
         return platform_panels(frame)
+
+
+def _terms_on_the_platform(frame: pd.DataFrame) -> dict[str, dict[int, Number]]:
+    """Return the parts of a step by batch size, from runs of the whole platform with 16-bit activations."""
+    name = BACKENDS[16]
+    terms = {
+        term: {
+            size: number(row, f"{name}, batch size {size}: {term}")
+            for size, row in _steps(frame, f"{term}_time", platform_run.EXPERIMENT).get(name, {}).items()
+        }
+        for term in throughput.TERMS
+        if term != "learner"
+    }
+    learner = {}
+    for size, row in array_rows(frame)[name].items():
+        if size in terms["environment"]:
+            seconds = size / float(row.value)  # of cycles, so that it is exact
+            own = number(row, f"{name}, batch size {size}: learner")
+            learner[size] = replace(own, value=seconds, unit="s", low=seconds, high=seconds)
+    return {**terms, "learner": learner}
 
 
 def _over_the_papers_environment(frame: pd.DataFrame, size: int) -> list[Number]:
@@ -336,15 +367,20 @@ class EnvironmentTimeIsConstant(_StepsAndArray):
     assumptions = (partial(at_both_clocks, blocks=FIXAR),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        terms = {term: _steps(frame, f"{term}_time").get(DYNAMIC, {}) for term in throughput.TERMS}
-        sizes = sorted(set.intersection(*(set(rows) for rows in terms.values())))
+        terms = _terms_on_the_platform(frame)
+        on_platform = bool(terms["learner"])
+        if not on_platform:
+            terms = {
+                term: {
+                    size: number(row, f"{DYNAMIC}, batch size {size}: {term}")
+                    for size, row in _steps(frame, f"{term}_time").get(DYNAMIC, {}).items()
+                }
+                for term in throughput.TERMS
+            }
+        sizes = sorted(set.intersection(*(set(numbers) for numbers in terms.values())))
         if len(sizes) < 2:
             return Finding(Outcome.NOT_RUN, needs=self.needs)
-        ours = {
-            (term, size): number(terms[term][size], f"{DYNAMIC}, batch size {size}: {term}")
-            for size in sizes
-            for term in terms
-        }
+        ours = {(term, size): terms[term][size] for size in sizes for term in terms}
         smallest, largest = sizes[0], sizes[-1]
         change = {
             term: _change(ours[term, smallest], ours[term, largest]) for term in ("environment", "learner")
@@ -354,7 +390,12 @@ class EnvironmentTimeIsConstant(_StepsAndArray):
             f"From batch size {smallest} to {largest} the environment's time changes by {change['environment']}, the "
             f"learner's by {change['learner']}; in Fig. 9 by 1.1x and 7.5x. The largest part: "
             + ", ".join(f"{part} at {size}" for size, part in bottleneck.items())
-            + ". The learner is this processor's, where FIX has its accelerator."
+            + ". The learner is "
+            + (
+                "the simulated accelerator, in runs of the whole platform in virtual time."
+                if on_platform
+                else "this processor's, where FIX has its accelerator."
+            )
         )
         if set(bottleneck.values()) == {"learner"}:
             explanation += (
@@ -406,7 +447,7 @@ class RateIsConstant(Claim):
 
     The rates of a width of the activations are consistent with the paper if they differ from each other by no more
     than the bars of Fig. 10, and from the published rate by no more than a factor of 1.25 (`ROOM`), with the cycles of
-    Adam or without: FIX does not say whether its Adam runs beside the next step. Both widths are judged
+    Adam or without: FIX does not say whether its Adam runs alongside the next step. Both widths are judged
     (`in_both_modes`).
     """
 

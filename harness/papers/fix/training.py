@@ -22,6 +22,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import HowTimed, Row
 from placerl.harness.loop.schedule import STRICT, Fusion
 from placerl.harness.mapping import Mapping as Placement
+from placerl.harness.mapping.base import Platform
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.sequential import LOOKS
 from placerl.harness.papers.cells import NIGHT_TIER, TierLimits, row_cell
@@ -34,7 +35,7 @@ from placerl.harness.runtime.evaluation import Evaluation
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.seed_order import interleaved, last_fifth
 from placerl.harness.runtime.snapshot import Snapshot
-from placerl.harness.runtime.training import WARM_UP_ROWS, Training
+from placerl.harness.runtime.training import WARM_UP_ROWS, Training, links_of_map
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import ClaimRow
 from placerl.harness.workloads import Workload
@@ -153,6 +154,7 @@ def training_of(
     mapping: Placement = MAPPING,
     *,
     begun: Snapshot | None = None,
+    platform: Callable[[], Platform] = links_of_map,
 ) -> Training:
     """Return a training of a workload that samples its replay uniformly, as FIX does.
 
@@ -162,6 +164,7 @@ def training_of(
         seed: seed of everything random except the learner: environment, exploration and sampling.
         mapping: where the learner is; the replay is on the host.
         begun: the snapshot of an earlier leg, with which the training continues; None: it begins.
+        platform: returns the platform that states the links of a simulated learner.
     """
     streams = _streams(seed)
     storage = storage_of(item, mapping)
@@ -176,7 +179,7 @@ def training_of(
         rng=np.random.default_rng(streams.sampling),
     )
     resolved = resolve(STRICT, item, mapping, trainee.batch_size, existing=Fusion.NONE)
-    training = Training(resolved, parts=parts, begun=begun)
+    training = Training(resolved, parts=parts, platform=platform, begun=begun)
     training.fill()
     return training
 

@@ -8,7 +8,8 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Finding, Outcome
 from placerl.harness.papers.clocks import placed_clock
-from placerl.harness.papers.fix import against_gpu, platform
+from placerl.harness.papers.fix import against_gpu, platform, platform_run
+from placerl.harness.papers.fix.figure_10_array import BACKENDS
 from placerl.harness.papers.fix.throughput import BATCH_SIZES, TERMS
 from placerl.harness.papers.fix.training import DYNAMIC
 from placerl.harness.papers.number import from_cell
@@ -68,6 +69,47 @@ def test_the_platform_is_this_host_with_the_array(tmp_path: Path) -> None:
     assert (share.unit, share.low, share.high) == ("%", None, None)
     assert share.value == pytest.approx(100 * (64 / 5e4) / (5.01e-3 + 64 / 5e4))
     assert len(shares) == 8  # smallest and largest batch, at both clocks, of both widths
+
+
+def test_runs_of_the_whole_platform_come_before_a_sum_of_parts(tmp_path: Path) -> None:
+    array_s = 64 / 5e4
+    runs = [
+        measurement(
+            value,
+            0.01,
+            suite="claim",
+            workload="halfcheetah-ddpg",
+            primitive="training",
+            backend=BACKENDS[bits],
+            device="fpga:u50",
+            batch_size=size,
+            quantity=quantity,
+            provenance=Provenance.MODELLED,
+            details={
+                "experiment": platform_run.EXPERIMENT,
+                "accelerator_s": size / 5e4,
+                "platform": "fixar21",
+            },
+        )
+        for bits in BACKENDS
+        for size in BATCH_SIZES
+        for quantity, value in (
+            ("inferences_per_s", size / (2e-3 + size / 5e4)),
+            ("environment_time", 1.9e-3),
+            ("inference_time", 5e-5),
+            ("transfer_time", 5e-5),
+        )
+    ]
+    rows = [*both([5e4] * 4), *host(5e-3), *runs]
+    found = verdict("FIX-F8-host", tmp_path / "rates", *rows).finding
+    assert found.ours[0].value == pytest.approx(64 / (2e-3 + array_s))
+    assert found.ours[1].value == pytest.approx(64 / (2e-3 + array_s * 164 / placed_clock().mhz))
+    assert found.ours[0].low == pytest.approx(64 / (2e-3 + array_s) * 0.99)
+    assert "in runs of the whole platform in virtual time" in found.explanation
+    bottleneck = platform.EnvironmentTimeIsConstant().judge(frame_of(tmp_path / "parts", *rows))
+    assert bottleneck.outcome is Outcome.IN_KIND
+    assert "environment at 64, learner at 128" in bottleneck.explanation
+    assert "The learner is the simulated accelerator" in bottleneck.explanation
 
 
 FAST = 1e5
