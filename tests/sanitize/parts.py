@@ -1,6 +1,7 @@
 """The parts of the driver: each calls one part of the extensions, mostly from several Python threads at once."""
 
 import gc
+import os
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -230,6 +231,9 @@ def trainings() -> None:
             batch_size=BATCH,
             pacing=Pacing(64, 1, lead, ahead, ahead > 0),
         )
+        if ahead:  # the concurrent loop
+            core = min(os.sched_getaffinity(0))
+            training.place([core] * learners_, [core] * learners_, [core] * actors)
 
         def read(training: ParallelTraining = training) -> None:
             assert training.gradient_steps >= 0
