@@ -38,6 +38,7 @@ from placerl.harness.core.row import Row
 from placerl.harness.mapping import Prediction
 from placerl.harness.measure import statistics
 from placerl.harness.measure.halving import Heats, Standing, halve
+from placerl.harness.validate.kept import NOTHING, Kept, Search
 from placerl.harness.validate.regret import loss, loss_of_best
 from placerl.harness.validate.space import Decision
 from placerl.harness.validate.study_cell import SUITE, Final, MeasuredCell
@@ -135,18 +136,24 @@ def study(
     budget_s: float,
     report: Report = silent,
     clock: Callable[[], float] = monotonic,
+    kept: Kept = NOTHING,
 ) -> Sequence[StudyResult]:
     """Find the best choice, the fastest way to run a training, and judge predictions and strategies by it.
 
     Args:
         timed: times choices and the calls from which they are predicted.
         budget_s: seconds of the whole study; each of its parts runs at least one round.
+        kept: keeps what is found; a study that was killed goes on with its final from there.
 
     Returns:
         Rows with the rate of every choice, or why it was not run; the predicted rate of those that could be
         predicted; and the regret of each strategy. The module's docstring lists them.
     """
-    timed.profile(PROFILE_SHARE * budget_s, part(report, 0, PROFILE_SHARE, 1, "pieces"))
+    search = kept.search()
+    if search is None:
+        timed.profile(PROFILE_SHARE * budget_s, part(report, 0, PROFILE_SHARE, 1, "pieces"))
+    else:
+        timed.tables |= search.tables
     predictions = {choice: timed.predict(choice) for choice in timed.choices}
     predicted = {choice: prediction for choice, prediction in predictions.items() if prediction is not None}
     chosen = timed.strategies()
@@ -165,17 +172,25 @@ def study(
     predicted |= {choice: prediction for choice, prediction in elsewhere.items() if prediction is not None}
     hopeless = {choice: times for choice, times in slower.items() if times > HOPELESS}
     tried = [choice for choice in dict.fromkeys([*timed.choices, *asked]) if choice not in hopeless]
-    sides = {choice: partial(timed.turn, choice) for choice in tried}
-    heats = Heats(FINALISTS, budget_s=HEATS_SHARE * budget_s)
-    heated = part(report, PROFILE_SHARE, HEATS_SHARE, 1, "")
-    standings = halve(sides, heats, report=heated, clock=clock)
+    if search is None:
+        sides = {choice: partial(timed.turn, choice) for choice in tried}
+        heats = Heats(FINALISTS, budget_s=HEATS_SHARE * budget_s)
+        heated = part(report, PROFILE_SHARE, HEATS_SHARE, 1, "")
+        standings = halve(sides, heats, report=heated, clock=clock)
+        by_text = {str(choice): standing for choice, standing in standings.items()}
+        failures = {str(choice): why for choice, why in timed.failures.items()}
+        kept.begin_final(Search(timed.tables, by_text, failures))
+    else:
+        choices = {str(choice): choice for choice in tried}
+        standings = {choices[text]: standing for text, standing in search.standings.items()}
+        timed.failures |= {choices[text]: why for text, why in search.failures.items()}
     able = [choice for choice, standing in standings.items() if standing.rates]
     last = dict.fromkeys([*able[:FINALISTS], *(choice for choice in asked if choice in able)])
     finals = timed.finals(
-        list(last), FINAL_SHARE * budget_s, part(report, 1 - FINAL_SHARE, FINAL_SHARE, 1, "final")
+        list(last), FINAL_SHARE * budget_s, part(report, 1 - FINAL_SHARE, FINAL_SHARE, 1, "final"), kept
     )
     return [
-        *(_achieved(cell, choice, standings[choice], finals.get(choice), timed) for choice in sides),
+        *(_achieved(cell, choice, standings[choice], finals.get(choice), timed) for choice in tried),
         *(_not_run(cell, choice, times) for choice, times in hopeless.items()),
         *(
             _predicted(cell, choice, prediction, standings.get(choice), finals.get(choice))

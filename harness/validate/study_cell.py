@@ -4,9 +4,10 @@ These are the calls (pieces of the training loop) of every setting, short runs o
 the final (`harness.validate.study`). A choice is a way to run the training, for one workload at one batch size.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from time import monotonic
 from typing import Any
 
 import torch
@@ -28,7 +29,6 @@ from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.strategies.composed_loop import NAMES, ComposedLoop
 from placerl.harness.measure import protocol as measure
 from placerl.harness.measure.conditions import default_core, set_blas_threads
-from placerl.harness.measure.statistics import FEWEST_SAMPLES
 from placerl.harness.pieces.learners import FRESH_STEP
 from placerl.harness.pieces.storage import fitted
 from placerl.harness.profile.cases import PrimitiveCase, distinct, primitive_cases
@@ -38,8 +38,10 @@ from placerl.harness.profile.cases.rounds import round_cases
 from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.profile.cases.training import TimedTraining, training_case
 from placerl.harness.profile.cases.validation_rounds import FPGA, validation_cases
+from placerl.harness.store.rows import PieceTime
 from placerl.harness.validate import plan
 from placerl.harness.validate.finalists import Finalists
+from placerl.harness.validate.kept import NOTHING, FinalRounds, Kept, Seconds
 from placerl.harness.validate.rows import Profile
 from placerl.harness.validate.space import CPU, NATIVE, THREADED, Decision, Setting, space, under
 from placerl.harness.validate.space import PRECISIONS as OTHER_PRECISIONS
@@ -116,6 +118,7 @@ class MeasuredCell:
     Attributes:
         choices: all choices of the study.
         failures: why a choice could not be run, by the choice.
+        tables: the times of the pieces (calls of the training loop) of each setting.
     """
 
     def __init__(self, item: Workload, batch_size: int, cores: int, platform: Platform) -> None:
@@ -125,7 +128,7 @@ class MeasuredCell:
         self._platform = FewCores(platform, cores)
         self._small = fitted(item)
         self._settings: dict[Setting, _At] = {}
-        self._tables: dict[Setting, PerformanceTable] = {}
+        self.tables: dict[Setting, PerformanceTable] = {}
         self._predictions: dict[Decision, Prediction | None] = {}
         self._open: dict[Decision, TimedTraining] = {}
         self._checked: set[Decision] = set()
@@ -149,14 +152,14 @@ class MeasuredCell:
         timings = self._timed(every, budget_s, report, block_s=BLOCK_S, warm_up_s=BLOCK_S)
         for setting, some in pieces.items():
             rows = plan.piece_rows(some, timings, self._item, self._batch_size)
-            self._tables[setting] = predict.table_from(rows, self._batch_size)
+            self.tables[setting] = predict.table_from(rows, self._batch_size)
 
     def _timed(
         self,
         cases: Iterable[measure.Case[Any]],
         budget_s: float,
         report: Report,
-        narrow: Finalists | None = None,
+        narrow: measure.Narrow | None = None,
         **how: Any,
     ) -> Mapping[str, measure.Timing]:
         """Time cases in interleaved rounds, as a validation does; `how`: fields of `Protocol`."""
@@ -172,7 +175,7 @@ class MeasuredCell:
         """Return the predicted rate of a choice; None if one of the calls from which it is predicted was not timed."""
         if choice not in self._predictions:
             try:
-                prediction = self._predicted(choice, self._tables[choice.setting])
+                prediction = self._predicted(choice, self.tables[choice.setting])
             except KeyError:
                 prediction = None
             self._predictions[choice] = prediction
@@ -183,7 +186,7 @@ class MeasuredCell:
 
         Strategies choose among learners in float32 with one thread, and with the workload's actors.
         """
-        floats = (entry for entry in self._tables[self._own] if entry.target.precision == FLOAT_32)
+        floats = (entry for entry in self.tables[self._own] if entry.target.precision == FLOAT_32)
         table, problem = PerformanceTable(floats), self._at(self._own).problem
         choices: dict[str, Decision | str] = {}
         for name, strategy in VALIDATED.items():
@@ -226,12 +229,15 @@ class MeasuredCell:
             self._open[choice] = run
         return rate
 
-    def finals(self, choices: Sequence[Decision], budget_s: float, report: Report) -> dict[Decision, Final]:
+    def finals(
+        self, choices: Sequence[Decision], budget_s: float, report: Report, kept: Kept = NOTHING
+    ) -> dict[Decision, Final]:
         """Run choices and the pieces (calls of the training loop) that predict them, in the same interleaved rounds.
 
         Args:
             budget_s: seconds after which no further round begins. A round times every choice and every call once; the
                 first `FEWEST_SAMPLES` are run in any case, and later ones leave out what is clearly slower.
+            kept: keeps each round that is done. If it holds earlier ones, at least one more follows them.
 
         Returns:
             The rates and the prediction errors of each choice.
@@ -242,36 +248,67 @@ class MeasuredCell:
         pieces = {choice: self._pieces_of(choice) for choice in choices}
         every = [*(piece for some in pieces.values() for piece in some), *trainings.values()]
         by_name = {trainings[choice].case.name: choice for choice in choices}
-        narrow = Finalists(
+        earlier, begin_s = kept.rounds(), monotonic()
+        finalists = Finalists(
             {name: [piece.case.name for piece in pieces[choice]] for name, choice in by_name.items()},
-            lambda name: next(iter(runs[by_name[name]].values())).gradient_steps,
+            earlier.left,
         )
-        timings = self._timed(distinct(every), budget_s, report, narrow, fewest_rounds=FEWEST_SAMPLES)
+
+        def with_earlier(seconds: Seconds) -> Seconds:
+            return earlier.followed_by({name: per_step(name, by) for name, by in seconds.items()})
+
+        def per_step(name: str, by: Mapping[int, float]) -> Mapping[int, float]:
+            if name not in by_name or not by:
+                return by
+            steps = next(iter(runs[by_name[name]].values())).gradient_steps
+            return {number: s / steps for number, s in by.items()}
+
+        def narrow(seconds: Seconds, cost_s: Mapping[str, float], left_s: float) -> Collection[str]:
+            so_far = with_earlier(seconds)
+            chosen = finalists(so_far, cost_s, left_s)
+            kept.keep(FinalRounds(so_far, finalists.left, earlier.spent_s + monotonic() - begin_s))
+            return chosen
+
+        timings = self._timed(
+            distinct(every),
+            max(0.0, budget_s - earlier.spent_s),
+            report,
+            narrow,
+            rounds=max(1, plan.PROTOCOL.rounds - earlier.count),
+        )
+        seconds = with_earlier(
+            {name: dict(zip(one.clock_rounds, one.clock_s, strict=True)) for name, one in timings.items()}
+        )
         finals = {}
         for choice, case in trainings.items():
             timing = case.timing(timings)
             if timing.status == "failed":
                 finals[choice] = Final(reason=timing.reason)
                 continue
-            steps = next(iter(runs[choice].values())).gradient_steps
-            rates = {n: steps / s for n, s in zip(timing.rounds, timing.samples_s, strict=True)}
-            errors = self._errors(choice, pieces[choice], timings, rates)
-            finals[choice] = Final(rates, errors, slower=case.case.name not in narrow.left)
+            rates = {number: 1 / s for number, s in seconds[timing.name].items()}
+            rows = plan.piece_rows(pieces[choice], timings, self._item, self._batch_size)
+            by_piece = [seconds[piece.timing(timings).name] for piece in pieces[choice]]
+            errors = self._errors(choice, rows, by_piece, rates)
+            finals[choice] = Final(rates, errors, slower=case.case.name not in finalists.left)
         return finals
 
     def _errors(
         self,
         choice: Decision,
-        pieces: Sequence[PrimitiveCase],
-        timings: Mapping[str, measure.Timing],
+        rows: Sequence[PieceTime],
+        by_piece: Sequence[Mapping[int, float]],
         rates: Mapping[int, float],
     ) -> tuple[float, ...]:
-        """Return the errors of the predictions from each round's pieces, as the clock had them."""
-        rows = plan.piece_rows(pieces, timings, self._item, self._batch_size)
+        """Return the errors of the predictions from each round's pieces, as the clock had them.
+
+        Args:
+            rows: the times of the pieces.
+            by_piece: seconds of each piece by number of the round.
+        """
         if not rows or any(row.value is None for row in rows):
             return ()
-        profile = Profile(rows, plan.rounds_of(pieces, timings), self._batch_size)
-        before = self._tables[choice.setting]
+        profile = Profile(rows, by_piece, self._batch_size)
+        before = self.tables[choice.setting]
         # A prediction also asks which other pieces there are; it uses the times of the final's alone.
         tables = {n: PerformanceTable([*before, *profile.at(n)]) for n in rates}
         return tuple(self._predicted(choice, tables[n]).gps / gps - 1 for n, gps in rates.items())

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from placerl.harness.cli.bench.command import SHOWN_FAILURES, Bench, cell, section
+from placerl.harness.cli.bench.command import SHOWN_FAILURES, Bench, section
 from placerl.harness.cli.bench.training_bench import SMALL, TrainingCell
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
@@ -24,6 +24,8 @@ from placerl.harness.measure.conditions import pinned, usable_cores
 from placerl.harness.platforms import PlatformFile, of_this_machine
 from placerl.harness.runtime.units.process import ProcessUnit
 from placerl.harness.store.cell import Cell
+from placerl.harness.store.store import Run
+from placerl.harness.validate.kept import NOTHING, Kept
 from placerl.harness.validate.study import HOPELESS, StudiedCell, StudyResult, study
 from placerl.harness.validate.study_cell import SUITE, MeasuredCell
 from placerl.harness.validate.study_summary import cell_lines, results, summary
@@ -94,8 +96,13 @@ WORKLOADS = (
 )
 
 
-def studied(workload: StudiedWorkload, batch_size: int, cores: int, budget_s: float) -> Sequence[StudyResult]:
+def studied(
+    workload: StudiedWorkload, batch_size: int, cores: int, budget_s: float, kept: Kept = NOTHING
+) -> Sequence[StudyResult]:
     """Measure one cell in a process of its own, which is pinned to its cores, and return the rows.
+
+    Args:
+        kept: keeps what is found, so that a process that was killed goes on.
 
     Returns:
         The rows of the cell; one row of status "not_run" if this process may not use so many cores.
@@ -110,7 +117,7 @@ def studied(workload: StudiedWorkload, batch_size: int, cores: int, budget_s: fl
         return [cell.row("placerl", None, quantity="gradient_steps_per_s", status="not_run", reason=reason)]
     with pinned(usable[-cores:]):  # the process inherits it
         unit = ProcessUnit(
-            str(cell), partial(_studying, workload, of_this_machine(), budget_s), threads=cores
+            str(cell), partial(_studying, workload, of_this_machine(), budget_s, kept), threads=cores
         )
     with closing(unit):
         unit.submit(cell)
@@ -118,13 +125,13 @@ def studied(workload: StudiedWorkload, batch_size: int, cores: int, budget_s: fl
 
 
 def _studying(
-    workload: StudiedWorkload, platform: PlatformFile, budget_s: float
+    workload: StudiedWorkload, platform: PlatformFile, budget_s: float, kept: Kept
 ) -> Callable[[StudiedCell], Sequence[StudyResult]]:
     """Return the function that measures a cell of a workload in its process."""
 
     def studied(cell: StudiedCell) -> Sequence[StudyResult]:
         with closing(MeasuredCell(workload.item(), cell.batch_size, cell.cores, platform)) as timed:
-            return study(cell, timed, budget_s)
+            return study(cell, timed, budget_s, kept=kept)
 
     return studied
 
@@ -136,14 +143,24 @@ def cells_of(workloads: Sequence[StudiedWorkload], budget_s: float, only: str = 
         only: part of the key, such as "pong-dqn-cnn/32/1-core", of the cells to return; empty for all.
     """
 
-    def measure(workload: StudiedWorkload, size: int, cores: int, report: Report) -> Sequence[StudyResult]:
-        return studied(workload, size, cores, budget_s)
+    def kept(key: str, run: Run) -> Kept:
+        path = run.path.parent / "studies" / run.record.key / f"{key.replace('/', '-')}.json"
+        return Kept(path, {"cell": key, "budget_s": budget_s})
+
+    def remove(key: str, run: Run) -> None:
+        kept(key, run).remove()
+
+    def measure(
+        workload: StudiedWorkload, size: int, cores: int, key: str, run: Run, _: Report
+    ) -> Sequence[StudyResult]:
+        return studied(workload, size, cores, budget_s, kept(key, run))
 
     cells = [
-        cell(
-            f"{SUITE}/{workload.training.name}/{size}/{cores}-core",
-            partial(measure, workload, size, cores),
+        Cell(
+            key := f"{SUITE}/{workload.training.name}/{size}/{cores}-core",
             budget_s + OVERHEAD_S,
+            partial(measure, workload, size, cores, key),
+            stored=partial(remove, key),
         )
         for workload in workloads
         for cores in workload.cores

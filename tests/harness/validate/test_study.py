@@ -35,7 +35,7 @@ class Known:
     def __init__(self, rates, predicted, chosen=None):
         self.choices = tuple(rates)
         self.failures = {}
-        self.asked, self.now_s, self.profiled = [], 0.0, 0
+        self.asked, self.now_s, self.profiled, self.tables = [], 0.0, 0, {}
         self._rates, self._predicted, self._chosen = rates, predicted, chosen or {}
 
     def profile(self, budget_s, report):
@@ -58,7 +58,7 @@ class Known:
             return None
         return self._rates[choice]
 
-    def finals(self, choices, budget_s, report):
+    def finals(self, choices, budget_s, report, kept):
         self.asked = list(choices)
         found = {}
         for choice in choices:
@@ -128,7 +128,7 @@ def test_rates_and_errors_that_drift_are_known_no_better_than_between_their_extr
     """Neighbouring rounds agree, so that 20 of them are worth few."""
 
     class Drifting(Known):
-        def finals(self, choices, budget_s, report):
+        def finals(self, choices, budget_s, report, kept):
             rates = {number: 100.0 + number for number in range(20)}
             errors = tuple(100.0 / gps - 1 for gps in rates.values())
             return {choice: Final(rates, errors) for choice in choices}
@@ -149,8 +149,8 @@ def test_what_a_strategy_chose_outside_the_space_is_judged_too():
 
 def test_one_round_does_not_show_that_the_chosen_is_the_best():
     class Once(Known):
-        def finals(self, choices, budget_s, report):
-            found = super().finals(choices, budget_s, report)
+        def finals(self, choices, budget_s, report, kept):
+            found = super().finals(choices, budget_s, report, kept)
             return {choice: Final({0: one.rates[0]}, one.errors[:1]) for choice, one in found.items()}
 
     rows = Once({NATIVE: 100.0, TORCH: 90.0}, {NATIVE: 100.0, TORCH: 90.0}, {"a paper's": TORCH}).rows()

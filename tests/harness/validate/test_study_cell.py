@@ -9,6 +9,7 @@ from placerl.harness.mapping import Loop, Mapping, Target
 from placerl.harness.mapping.candidates import COMPARED_ONLY
 from placerl.harness.measure.timed_case import Timing
 from placerl.harness.validate import plan, study_cell
+from placerl.harness.validate.kept import FinalRounds, Kept, Search
 from placerl.harness.validate.space import MORE_ACTORS, Decision, Setting
 from placerl.harness.validate.study import OURS, StudiedCell, study
 from placerl.harness.validate.study_cell import FewCores, MeasuredCell
@@ -190,6 +191,43 @@ def test_a_final_pairs_each_training_with_the_pieces_of_its_rounds(cell, timed, 
     assert found[plain].rates == dict.fromkeys(range(ROUNDS), pytest.approx(1e4))
     # Predicted from pieces of a millisecond each: collection, insertion, fused steps, the loop.
     assert found[plain].errors == (pytest.approx(1 / 4e-3 / 1e4 - 1),) * ROUNDS
+
+
+def test_a_final_that_was_killed_goes_on_after_its_last_round(cell, timed, monkeypatch, tmp_path):
+    choices = [Decision(Mapping.parse(text)) for text in MAPPINGS[:2]]
+    kept = Kept(tmp_path / "study.json", {"cell": "one"})
+    kept.begin_final(Search(cell.tables, {}, {}))
+    made, whole = cell._training, study_cell.measure.measure
+
+    def training(choice, runs):
+        runs["run"] = Run()
+        return made(choice, {})
+
+    def killed(cases, protocol, progress, narrow):
+        names = [case.name for case in cases]
+        for done in (1, 2):
+            narrow({name: dict.fromkeys(range(done), 2e-3) for name in names}, dict.fromkeys(names, 0.0), 1.0)
+        raise KeyboardInterrupt
+
+    def measured(cases, protocol, progress, narrow):
+        asked.append(protocol)
+        return whole(cases, protocol, progress, narrow)
+
+    asked = []
+    monkeypatch.setattr(cell, "_training", training)
+    monkeypatch.setattr(study_cell.measure, "measure", killed)
+    with pytest.raises(KeyboardInterrupt):
+        cell.finals(choices, 1.0, silent, kept)
+    monkeypatch.setattr(study_cell.measure, "measure", measured)
+    found = cell.finals(choices, 1.0, silent, kept)
+    (protocol,) = asked
+    assert protocol.rounds == plan.PROTOCOL.rounds - 2
+    assert 0 < protocol.budget_s < 1
+    # The first two rounds were half as fast.
+    assert found[choices[0]].rates == pytest.approx(
+        {0: 5e3, 1: 5e3} | dict.fromkeys(range(2, 2 + ROUNDS), 1e4)
+    )
+    assert Kept(kept.path, {"cell": "another"}).rounds() == FinalRounds()
 
 
 def test_on_policy_actors_in_processes_have_their_own_pieces(timed):

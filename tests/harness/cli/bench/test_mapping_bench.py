@@ -9,6 +9,7 @@ import pytest
 from placerl.harness.cli.bench import mapping_bench
 from placerl.harness.cli.bench.mapping_bench import WORKLOADS, cells_of, studied
 from placerl.harness.mapping import Mapping
+from placerl.harness.validate.kept import Search
 from placerl.harness.validate.space import Decision
 from placerl.harness.validate.study import OURS, StudiedCell
 from placerl.harness.validate.study_summary import results, summary
@@ -55,9 +56,10 @@ def test_a_study_goes_on_where_it_stopped(
     asked_for: list[tuple[str, int, int]] = []
     broken = {("cartpole-dqn-8-8", 128, 1)}
 
-    def study(workload, size, cores, budget_s):
+    def study(workload, size, cores, budget_s, kept):
         key = workload.training.name, size, cores
         asked_for.append(key)
+        kept.begin_final(Search({}, {}, {}))
         if key in broken:
             raise MemoryError("no memory")
         return rows_of(*key)
@@ -77,8 +79,11 @@ def test_a_study_goes_on_where_it_stopped(
     assert re.search(r"^Run begun 20.*, revision `\w+`, machine `\w+`: .+ cores?, ", text, re.MULTILINE)
     assert "MemoryError: no memory" in text
     assert "4.0 times slower" not in first.out + text, "it is no failure of a cell"
+    (left,) = (tmp_path / "studies").rglob("*.json")
+    assert left.name == "bench-mapping-cartpole-dqn-8-8-128-1-core.json", "a stored cell needs it no more"
     broken.clear()
     second = placerl(*asked)
+    assert not list((tmp_path / "studies").rglob("*.json"))
     assert asked_for[10:] == [("cartpole-dqn-8-8", 128, 1)], "the others are stored"
     assert second.status == 0
     assert "10 cells; 10 finalists" in second.out
