@@ -146,7 +146,7 @@ def run(  # noqa: PLR0913 (a command: its options)
 
     if auto:
         opened = begin(results, tier)
-        mapping, schedule = NATIVE_MAPPING, _divided(opened, schedule.applied(item), schedule, as_json)
+        mapping, schedule = NATIVE_MAPPING, _divided(opened, item, schedule, as_json)
         chosen = Mapping.parse(mapping)
         cell = cell_of(chosen)
     elif mapping is not None:  # everything is checked before anything is written
@@ -203,9 +203,17 @@ def _check_auto(item: "Workload", schedule: Schedule, given: dict[str, str | Non
             allowed = f"{NATIVE_MAPPING} with --auto" if option == "--mapping" else "nothing with --auto"
             raise UserError("command line", option, found, allowed)
     for name, value in schedule.given().items():
-        if name != "actors":
+        if name not in ("actors", "presampled_batches"):
             raise UserError("command line", OptionName(name), value, "nothing with --auto")
-    equation_5.check(schedule.applied(item))
+    equation_5.check(_with_batches_ahead(schedule, item))
+
+
+def _with_batches_ahead(schedule: Schedule, item: "Workload") -> "Workload":
+    """Return the workload with the requested numbers of actors and of batches sampled ahead."""
+    from placerl.harness import workloads
+
+    field, ahead = "training.presampled_batches", schedule.ahead(item)
+    return workloads.override(schedule.applied(item), field, ahead, OptionName("presampled_batches"))
 
 
 def _divided(opened: "Run", item: "Workload", schedule: Schedule, as_json: bool) -> Schedule:
@@ -214,6 +222,7 @@ def _divided(opened: "Run", item: "Workload", schedule: Schedule, as_json: bool)
     from placerl.harness.plan import plan
     from placerl.harness.store.peak_memory import recorded
 
+    item = _with_batches_ahead(schedule, item)
     cell = equation_5.cell(item)
     with bar(cell.key) as report, recorded(opened):
         rows = plan.measure_now(opened, cell, report)

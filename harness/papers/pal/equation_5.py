@@ -1,9 +1,10 @@
 """Divides this machine's cores between the actors and the learners of a workload by PAL's Equation 5, and checks it.
 
 The two curves of the equation are measured, not assumed to be linear: what x cores collect, each with an actor thread,
-and what x cores learn, each with a learner thread. The division that Equation 5 gives is then run in turns with its
-neighbours, which have one core more or less for the actors; none for the actors means that one thread acts and learns
-in turns. `placerl run --auto` trains with the division, and `placerl bench splits` checks it.
+and what x cores learn, each with a learner thread, which samples the workload's batches ahead itself. The division that
+Equation 5 gives is then run in turns with its neighbours, which have one core more or less for the actors; none for the
+actors means that one thread acts and learns in turns. `placerl run --auto` trains with the division, and `placerl bench
+splits` checks it.
 """
 
 from collections.abc import Sequence
@@ -104,6 +105,8 @@ def cell(item: Workload) -> Cell:
     size = item.training.batch_size
     estimate_s = counts * (STRETCHES + 2) * STRETCH_S
     key = f"{EXPERIMENT}/{item.name}/{size}/{item.training.actors}"
+    if ahead := item.training.presampled_batches:
+        key += f"/{ahead}-ahead"
     return Cell(key, estimate_s, lambda _, report: measure(item, report), item.name, batch_size=size)
 
 

@@ -102,6 +102,25 @@ def test_options_that_nothing_can_give_are_refused(
     assert not results.exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ["--mapping", "torch-native-cpu"],
+            "--mapping: found torch-native-cpu; allowed: native-native-cpu with --auto",
+        ),
+        (["--learners", "2"], "--learners: found 2; allowed: nothing with --auto"),
+        (["--presampled-batches", "99999"], "--presampled-batches: training.presampled_batches: found 99999"),
+    ],
+)
+def test_what_is_divided_by_measurement_cannot_be_given_and_batches_ahead_must_fit(
+    placerl: Placerl, tmp_path: Path, options: list[str], words: str
+) -> None:
+    results = tmp_path / "results"
+    refused(placerl("run", "cartpole-dqn", "--auto", *options, "--results", str(results)), words)
+    assert not results.exists()
+
+
 @pytest.mark.parametrize("options", [["--processes", "3"], ["--threads", "4000"], ["--actors", "0"]])
 def test_options_that_nothing_can_give_are_refused_before_a_mapping_is_chosen(
     placerl: Placerl, tmp_path: Path, options: list[str]

@@ -7,7 +7,7 @@ import pytest
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import silent
-from placerl.harness.papers.pal import equation_5
+from placerl.harness.papers.pal import equation_5, figure_10_runs
 from placerl.harness.papers.pal.equation_5 import EXPERIMENT, Split
 from placerl.harness.papers.pal.figure_10_runs import COLLECTION, CONSUMPTION, TRAINING, Cores
 from placerl.harness.store.rows import ClaimRow
@@ -82,9 +82,22 @@ def test_what_has_one_core_or_no_threads_of_cpp_is_refused(cores) -> None:
         equation_5.check(ITEM)
 
 
-def test_curves_division_and_neighbours_are_measured(cores) -> None:
+@pytest.mark.parametrize("ahead", [0, 3])
+def test_curves_division_and_neighbours_are_measured(
+    cores, monkeypatch: pytest.MonkeyPatch, ahead: int
+) -> None:
+    """With the workload's batches ahead, if it has any."""
     cores(2)
-    rows = equation_5.measure(ITEM, silent, stretches=1, stretch_s=0.02)
+    made: list[int] = []
+    threads = figure_10_runs.ThreadedTraining
+    monkeypatch.setattr(
+        figure_10_runs,
+        "ThreadedTraining",
+        lambda resolved, **options: (made.append(resolved.shape.ahead), threads(resolved, **options))[1],
+    )
+    item = workloads.override(ITEM, "training.presampled_batches", ahead, "test")
+    rows = equation_5.measure(item, silent, stretches=1, stretch_s=0.02)
+    assert made == [ahead] * 4
     stated = [(one.backend, *equation_5._split(one)) for one in rows]
     assert stated == [(COLLECTION, 1, 0), (CONSUMPTION, 0, 1), (TRAINING, 1, 1), (TRAINING, 0, 1)]
     assert all(one.value for one in rows)
