@@ -79,6 +79,8 @@ def answer(rows: Sequence[StoredRate], elsewhere: Iterable[StoredRate] = ()) -> 
     if chosen is None:
         return []
     lines = [f"{chosen.strategy} chooses {_rate(chosen)}."]
+    if chosen.status == "too_noisy":
+        lines.append(f"A run may reach another rate: {chosen.reason}.")
     other = _runner_up(chosen, rows)
     if other is None:
         lines.append("There is no runner-up: no other mapping was predicted.")

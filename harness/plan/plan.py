@@ -18,8 +18,8 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.revision import CodeWatch
 from placerl.harness.core.row import HowTimed, Interrupted, Row
 from placerl.harness.core.suites import Suite
-from placerl.harness.loop.schedule import STRICT, Environments
-from placerl.harness.mapping import DEFAULT_STRATEGY, Mapping, predict
+from placerl.harness.loop.schedule import STRICT, Environments, Loop
+from placerl.harness.mapping import DEFAULT_STRATEGY, VALIDATED, Mapping, predict
 from placerl.harness.measure.conditions import shared_conditions, usable_cores
 from placerl.harness.measure.cpu_quota import cpu_quota
 from placerl.harness.measure.noise import last_noise
@@ -138,7 +138,7 @@ def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] =
         table = run.rows(PieceTime, suite=suite, workload=item.name, batch_size=batch_size)
         table = [row for row in table if row.precisions == tuple(precisions)]
         every = predict.measurements(item, batch_size, table, platforms.of_this_machine())
-        rows = [predict.under_load(row, cpu_quota().share, _lacking()) for row in every]
+        rows = [beside_others(row, cpu_quota().share) for row in every]
         if precisions:
             rows = [replace(row, suite=PRECISION_PREDICTIONS, precisions=tuple(precisions)) for row in rows]
         return _under_these_conditions(rows)
@@ -154,8 +154,10 @@ def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] =
     return _again_if_out_of_date(cell)
 
 
-LEAST_FREE_CORES = 0.9
-"""Cores that other processes must leave for a prediction, whose times are those of a thread that has a core."""
+BUSY_THREADS = {Loop.OVERLAPPED: 2, Loop.RELAXED: 3, Loop.CONCURRENT: 3}
+"""Threads that are busy at the same time in a loop; one in the others. Each has a core in a prediction."""
+SPARED = 0.1
+"""Of the cores that a prediction assumes, those that others may use: it is then off by 10% at most."""
 
 
 def _under_these_conditions(rows: Sequence[Row]) -> Sequence[Row]:
@@ -164,11 +166,21 @@ def _under_these_conditions(rows: Sequence[Row]) -> Sequence[Row]:
     return [replace(row, timed=shared) for row in rows]
 
 
-def _lacking() -> str:
-    """Return a line that says that other processes leave less than a core, which no prediction knows; else nothing."""
-    noise = last_noise()
-    free = len(usable_cores()) - (noise.busy_cores or 0.0) if noise else LEAST_FREE_CORES
-    return noise.warning() if noise and free < LEAST_FREE_CORES else ""
+def beside_others(row: PredictedRate, share: float = 1.0) -> PredictedRate:
+    """Return a prediction as a CPU quota and the processes that run now leave it.
+
+    It is too noisy if these leave fewer cores than the loop of its strategy keeps busy: what they take from which
+    thread, no prediction knows.
+
+    Args:
+        share: share of a core's time that a quota leaves to a thread.
+    """
+    noise, cores = last_noise(), len(usable_cores())
+    if noise is None:
+        return predict.under_load(row, share, "")
+    needed = min(cores, BUSY_THREADS.get(VALIDATED[row.strategy].loop, 1))
+    lacks = cores - (noise.busy_cores or 0.0) < needed - SPARED
+    return predict.under_load(row, share, noise.warning() if lacks else "")
 
 
 def _again_if_out_of_date(cell: Cell) -> Cell:

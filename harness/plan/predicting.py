@@ -153,7 +153,8 @@ def predicted(
             plan.simulated_cell(item, batch_size, device),
             plan.simulated_prediction_cell(item, batch_size, device),
         ]
-    return [row for row in held(run, *cells) if isinstance(row, PredictedRate)]
+    rows = held(run, *cells)  # which may have been made when the machine was quiet
+    return [plan.beside_others(row) for row in rows if isinstance(row, PredictedRate)]
 
 
 def _with_changes(

@@ -41,6 +41,11 @@ def test_the_answer_has_choice_rate_runner_up_and_what_would_change_it():
     assert "--batch-size N" in sizes
 
 
+def test_a_rate_that_is_too_noisy_says_why_next_to_the_choice():
+    noisy = replace(FAST, status="too_noisy", reason="machine: found a load of 2.0 busy cores")
+    assert answer([noisy])[1] == ("A run may reach another rate: machine: found a load of 2.0 busy cores.")
+
+
 def test_threads_that_run_free_are_named_with_their_command_where_they_are_faster():
     free = predicted("native-native-cpu", 2500.0, chosen=True, backend="concurrent-loop")
     (said,) = [line for line in answer([FAST, SLOW, free]) if "run free" in line]

@@ -124,6 +124,29 @@ def test_a_prediction_states_the_quota_and_the_noise_under_which_it_was_made(
     assert (row.value, row.status, row.reason) == (CHOICE.value, "too_noisy", noise.warning())
 
 
+@pytest.mark.parametrize(
+    ("strategy", "cores", "status"),
+    [
+        ("composed-loop", 2, "ok"),
+        ("concurrent-loop", 2, "too_noisy"),
+        ("concurrent-loop", 3, "too_noisy"),
+        ("concurrent-loop", 4, "ok"),
+        ("pal21", 3, "ok"),
+        ("pal21", 2, "too_noisy"),
+    ],
+)
+def test_a_stored_prediction_of_busy_threads_needs_their_cores_now(
+    run: Run, monkeypatch: pytest.MonkeyPatch, strategy: str, cores: int, status: str
+) -> None:
+    """Others keep 0.8 cores busy, which they did not when it was made."""
+    monkeypatch.setattr(plan, "last_noise", lambda: Noise(1.4, 1.4, 1.0, 1.0, 0.8, 0.0, 1.0, None))
+    monkeypatch.setattr(plan, "usable_cores", lambda: list(range(cores)))
+    monkeypatch.setattr(predicting, "held", lambda *_: [TIME, replace(CHOICE, backend=strategy)])
+    (row,) = predicting.predicted(run, CARTPOLE, QUICK)
+    assert row.status == status
+    assert ("0.8 busy cores" in row.reason) == (status == "too_noisy")
+
+
 def test_simulations_that_lacked_their_tools_are_made_and_shown_alone_once_these_are_there(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
