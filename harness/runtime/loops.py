@@ -41,7 +41,7 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
     | overlapped | as fused | in processes, 32 gradient steps at a time | in turns, D = 0 |
     | relaxed | as fused | as overlapped | in parallel with the learner, D = 50 (MAP V-A, VII-B) |
     | concurrent | in a C++ thread | in C++ threads, which run free | in a C++ thread, D = 50 |
-    | resident | whole rounds as graphs of the learner's device | in turns, on the device | in turns, D = 0 |
+    | resident | whole rounds as graphs of the learner's device | in turns, on the device | in turns; next to the learner with D > 0 on request |
 
     D, the number of batches sampled ahead, and the gradient steps of an iteration are those of predictions
     (`harness.mapping.problem.Problem`): D is smaller if the replay, or an eighth of a process's memory, does not hold
@@ -72,7 +72,7 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
         Loop.OVERLAPPED: {"presampled_batches": 0},
         Loop.RELAXED: {},
         Loop.CONCURRENT: {},
-        Loop.RESIDENT: {"fusion": Fusion.RESIDENT, "presampled_batches": 0, "overlap": 0},
+        Loop.RESIDENT: {"fusion": Fusion.RESIDENT, "overlap": 0},
     }
     concurrent = loop is Loop.CONCURRENT
     if concurrent and len(usable_cores()) < LEAST_CONCURRENT_CORES:
@@ -91,7 +91,7 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
     adjusted = replace(schedule, fusion=determined)
     if loop in (Loop.STRICT, Loop.FUSED, Loop.RESIDENT):
         processes = by_loop[loop].get("processes", schedule.processes)
-        return replace(adjusted, presampled_batches=0, processes=processes)
+        return replace(adjusted, presampled_batches=schedule.presampled_batches or 0, processes=processes)
     problem, simulated = problem_of(item, item.training.batch_size), is_simulated(mapping)
     if schedule.processes is None and not simulated:
         processes = actor_threads(

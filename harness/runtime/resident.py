@@ -27,8 +27,6 @@ def check(schedule: Schedule, task: Task, mapping: Mapping) -> None:
             raise UserError(task.name, name, found, (getattr(STRICT, name), *_WITH))
     if (stepping := schedule.environments) not in (None, Environments.DEVICE):
         raise UserError(task.name, "environments", stepping, (Environments.DEVICE, *_WITH))
-    if ahead := schedule.ahead(task):  # requested, or the workload's
-        raise UserError(task.name, "presampled_batches", ahead, ("0", *_WITH))
     if not isinstance(task, Workload):
         raise UserError(task.name, "environment", "an environment of your own", _environments())
     if is_on_policy(task):

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.loop.training_loop import Shape
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.compose import beta_of, environment_seeds
 from placerl.harness.runtime.mapped_parts import learner_of
@@ -58,7 +59,7 @@ class ResidentTraining:
         if not executable.device.has_double:
             raise UserError(mapping, "learner", executable.device.name, "a device with double precision")
         try:
-            self.replay = _replay(workload, shape.batch_size, executable, number_seed)
+            self.replay = _replay(workload, shape, executable, number_seed)
             acting = ResidentActing(
                 workload.environment.id,
                 environment_seeds(environment_seed, workload.training.actors),
@@ -125,13 +126,17 @@ class ResidentTraining:
 
 
 def _replay(
-    workload: Workload, batch_size: int, executable: DeviceExecutable, seeds: np.random.SeedSequence
+    workload: Workload, shape: Shape, executable: DeviceExecutable, seeds: np.random.SeedSequence
 ) -> ResidentReplay:
+    """Return the replay, which draws batches ahead on a stream of its own."""
     settings, device = workload.replay, executable.device
     storage = DeviceStorage(settings.capacity, columns_of(workload), device)
-    seed, stream = int(seeds.generate_state(1, np.uint64)[0]), executable.stream
+    seed = int(seeds.generate_state(1, np.uint64)[0])
+    stream = None if shape.ahead else executable.stream
     if not settings.prioritized:
-        return ResidentUniformReplay(storage, batch_size, seed=seed, stream=stream)
+        return ResidentUniformReplay(storage, shape.batch_size, ahead=shape.ahead, seed=seed, stream=stream)
     tree = DeviceSumTree(settings.capacity, settings.fanout, np.float32, device)
     how = Prioritised(settings.alpha, beta_of(workload), settings.epsilon)
-    return ResidentPrioritizedReplay(tree, storage, batch_size, how, seed=seed, stream=stream)
+    return ResidentPrioritizedReplay(
+        tree, storage, shape.batch_size, how, ahead=shape.ahead, seed=seed, stream=stream
+    )

@@ -172,6 +172,10 @@ class Stream(ABC):
         self._require_no_recording("event")
         return self._event()
 
+    def wait_for(self, other: "Stream") -> None:
+        """Let the work after this call wait for all work of another stream so far; the host does not wait."""
+        self._wait_for(other)
+
     def finish(self) -> None:
         """Wait until all work is done."""
         self._require_no_recording("finish")
@@ -196,30 +200,46 @@ class Stream(ABC):
     def _event(self) -> Event: ...
 
     @abstractmethod
+    def _wait_for(self, other: Any) -> None: ...
+
+    @abstractmethod
     def _finish(self) -> None: ...
 
-    def recorded(self) -> AbstractContextManager[Graph]:
+    def recorded(self, *beside: "Stream") -> AbstractContextManager[Graph]:
         """Record what is launched, copied on the device and cleared in a `with` block, instead of doing it.
+
+        Args:
+            beside: other streams of the device, whose work is recorded, too. It waits for what this stream has to do
+                before the graph, and what this stream has to do after the graph waits for it.
 
         Yields:
             The graph, which can be replayed when the block is left.
         """
-        return self._recorded()
+        return self._recorded(beside)
 
     @contextmanager
-    def _recorded(self) -> Iterator[Graph]:
-        graph = self._recording = self._graph()
+    def _recorded(self, beside: tuple["Stream", ...]) -> Iterator[Graph]:
+        graph = self._graph(beside)
+        for one in (self, *beside):
+            one._recording = graph
+        for one in beside:
+            one.wait_for(self)
         try:
             yield graph
         finally:
-            self._recording = None
+            for one in beside:
+                self.wait_for(one)
+            for one in (self, *beside):
+                one._recording = None
 
-    def _graph(self) -> Graph:
+    def _graph(self, beside: tuple["Stream", ...]) -> Graph:
         return Graph()
 
     def _require_no_recording(self, call: str) -> None:
         if self._recording is not None:
-            raise RuntimeError(f"{call}: found a call inside `recorded`; allowed: launch, copy, clear")
+            raise RuntimeError(
+                f"{call}: found a call inside `recorded`; allowed: launch, copy, clear, wait_for"
+            )
 
 
 class Device(ABC):

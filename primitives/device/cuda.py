@@ -148,21 +148,28 @@ class CudaStream(Stream):
         with self.current() as stream:
             return CudaEvent(stream.record(self._cupy.cuda.Event(disable_timing=True)))
 
+    def _wait_for(self, other: "CudaStream") -> None:
+        with other.current() as stream:
+            event = stream.record(self._cupy.cuda.Event(disable_timing=True))
+        with self.current() as stream:
+            stream.wait_event(event)
+
     def _finish(self) -> None:
         with self.current() as stream:
             stream.synchronize()
 
     @contextmanager
-    def _recorded(self) -> Iterator[Graph]:
-        graph = CudaGraph(self)
+    def _recorded(self, beside: tuple[Stream, ...]) -> Iterator[Graph]:
         with self.current() as stream:
-            stream.begin_capture()
-            self._recording = graph
+            stream.begin_capture()  # of the streams, too, that wait for this one
             try:
-                yield graph
+                with super()._recorded(beside) as graph:
+                    yield graph
             finally:
-                self._recording = None
-                graph.captured = stream.end_capture()
+                graph.captured = stream.end_capture()  # type: ignore[attr-defined]
+
+    def _graph(self, beside: tuple[Stream, ...]) -> Graph:
+        return CudaGraph(self)
 
     def _use(self, *arguments: Any) -> None:
         """Keep the buffers of a graph, of which CUDA holds only the addresses."""

@@ -127,6 +127,9 @@ class HostStream(Stream):
     def _event(self) -> Event:
         return HostEvent()
 
+    def _wait_for(self, other: Stream) -> None:
+        pass
+
     def _finish(self) -> None:
         pass
 

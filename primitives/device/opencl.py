@@ -102,17 +102,19 @@ class OpenclEvent(Event):
 
 
 class OpenclGraph(Graph):
-    """A recorded sequence, after which a stream has an event."""
+    """A recorded sequence, after which a stream has an event, and the streams beside it have none that is known."""
 
-    def __init__(self, stream: "OpenclStream") -> None:
+    def __init__(self, stream: "OpenclStream", beside: tuple[Any, ...]) -> None:
         super().__init__()
-        self._stream = stream
+        self._stream, self._beside = stream, beside
 
     def replay(self) -> None:
         last = None
         for operation in self.operations:
             last = operation()
         self._stream._last = last
+        for one in self._beside:
+            one._last = None
 
 
 class OpenclStream(Stream):
@@ -184,11 +186,19 @@ class OpenclStream(Stream):
         # The last work says when all before it was done.
         return OpenclEvent(self._last or self._opencl.enqueue_marker(self._queue))
 
+    def _wait_for(self, other: "OpenclStream") -> None:
+        def wait(queue: Any) -> Any:
+            event = self._opencl.enqueue_marker(other._queue)
+            other._queue.flush()  # a queue may hold its work back, for which another one would wait for ever
+            return self._opencl.enqueue_barrier(queue, wait_for=[event])
+
+        self._do(wait)
+
     def _finish(self) -> None:
         self._queue.finish()
 
-    def _graph(self) -> Graph:
-        return OpenclGraph(self)
+    def _graph(self, beside: tuple[Stream, ...]) -> Graph:
+        return OpenclGraph(self, beside)
 
 
 class OpenclDevice(Device):

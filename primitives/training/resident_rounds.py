@@ -7,6 +7,7 @@ without waiting for the one before. Random numbers are functions of counters.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -15,11 +16,11 @@ import numpy.typing as npt
 
 from placerl.primitives import checks
 from placerl.primitives.algorithms.dqn import BONUS
-from placerl.primitives.device import Graph, philox
+from placerl.primitives.device import philox
 from placerl.primitives.environments.device_environments import DeviceEnvironments, NStep
 from placerl.primitives.learner import Learner
 from placerl.primitives.learner.acting import exploring_graph
-from placerl.primitives.learner.device.resident_steps import STEPS_A_GRAPH, ResidentSteps, check
+from placerl.primitives.learner.device.resident_steps import STEPS_A_GRAPH, Graphs, ResidentSteps, check
 from placerl.primitives.one_caller import one_at_a_time
 from placerl.primitives.replay.base import EMPTY
 from placerl.primitives.replay.device.resident import ResidentReplay
@@ -66,8 +67,8 @@ class ResidentRounds(ResidentSteps):
     Gradient steps can also be taken alone, with `run`. New items get the largest priority so far.
 
     Args:
-        replay: empty, with the columns of the environments' transitions; its stream is that of the learner's
-            executable. Nothing else inserts into it.
+        replay: empty, with the columns of the environments' transitions, and as `ResidentSteps` takes it. Nothing
+            else inserts into it.
         learner: a learner with kernels on a device, to which no `ResidentSteps` belongs yet.
         acting: the environments, and the steps of a round.
         steps_a_graph: about how many gradient steps one graph has.
@@ -104,7 +105,7 @@ class ResidentRounds(ResidentSteps):
             acting.id,
             acting.seeds,
             replay.storage,
-            replay.stream,
+            self._stream,
             self._seen,
             at_once=self._rounds_at_once * acting.vector_steps,
             n_step=acting.n_step,
@@ -119,18 +120,18 @@ class ResidentRounds(ResidentSteps):
         written = self._environments.indices, self._environments.inserted, self._environments.rows_a_step
         self._insert_rows = replay.inserter(*written)
         self._action_kernels = executable.device.kernels(kernel_source())
-        self._rounds: dict[tuple[str, ...], Graph] = {}
-        with replay.stream.recorded() as self._filling:
+        self._rounds: Graphs = {}
+        with self._stream.recorded(*self._beside) as self._filling:
             self._launch_vector_step(explores=False)
 
     def _launch_vector_step(self, *, explores: bool) -> None:
         """Start an action, a step and an insertion for every environment."""
-        replay, stream, kernels = self._replay, self._stream, self._action_kernels
+        stream, kernels = self._stream, self._action_kernels
         environments, count = self._environments, np.int64(self._environments.count)
         actions = np.int64(self._learner.algorithm.action_size)
         drawn, chosen = (np.int64(part.offset_bytes) for part in (self._drawn, self._actions))
         discrete, arena = self._learner.algorithm.discrete, self._executable.arena
-        of = environments.counters, *replay.key
+        of = environments.counters, *self._replay.key
         written: tuple[Any, ...]
         if explores and self._exploration.epsilon_greedy:
             _, first, last, steps = self._exploration
@@ -146,7 +147,11 @@ class ResidentRounds(ResidentSteps):
         if explores:
             self._executable.launch(self._explore)
         environments.launch_step(self._actions)
+        for one in self._beside:
+            one.wait_for(stream)
         self._insert_rows()
+        for one in self._beside:
+            stream.wait_for(one)
 
     @one_at_a_time
     def fill(self, vector_steps: int) -> None:
@@ -178,16 +183,17 @@ class ResidentRounds(ResidentSteps):
             first = learner.gradient_steps
             steps = range(first, first + at_once * acting.gradient_steps)
             variants = tuple(learner.algorithm.variant(step) for step in steps)
-            if variants not in self._rounds:
-                with self._stream.recorded() as self._rounds[variants]:
-                    for begin in range(0, len(variants), acting.gradient_steps):
-                        for _ in range(acting.vector_steps):
-                            self._launch_vector_step(explores=True)
-                        self.launch(variants[begin : begin + acting.gradient_steps])
             self._count(at_once * acting.vector_steps)
-            self._rounds[variants].replay()
-            learner.gradient_steps += len(variants)
+            self._start(self._rounds, variants, partial(self._launch_rounds, variants))
             rounds -= at_once
+
+    def _launch_rounds(self, variants: tuple[str, ...]) -> None:
+        """Start rounds whose gradient steps are of these variants."""
+        acting = self._acting
+        for begin in range(0, len(variants), acting.gradient_steps):
+            for _ in range(acting.vector_steps):
+                self._launch_vector_step(explores=True)
+            self.launch(variants[begin : begin + acting.gradient_steps])
 
     def _has_items(self, vector_steps: int = 0) -> bool:
         """Return whether there is certainly something to sample, after so many more vector steps."""

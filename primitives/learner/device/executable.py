@@ -3,7 +3,7 @@
 All data are in one buffer of the device's memory, the arena.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from placerl.primitives.device import Device, Groups, Kernel, Part
 from placerl.primitives.device import Graph as Recorded
 from placerl.primitives.graph.executable import Array, Executable, require_supported, with_dense_outputs
-from placerl.primitives.graph.graph import ALIGNMENT_BYTES, ITEM_BYTES, Graph, plan
+from placerl.primitives.graph.graph import ALIGNMENT_BYTES, ITEM_BYTES, Graph, View, plan
 from placerl.primitives.learner.device import source
 from placerl.primitives.one_caller import OwnProcess
 from placerl.primitives.replay.device import DeviceBatch
@@ -19,11 +19,15 @@ from placerl.primitives.replay.device.packed_rows import Place
 
 
 class _Launch(NamedTuple):
-    """A kernel, how often it runs, and its arguments after the arena."""
+    """A kernel, how often it runs, and what its arguments after the arena point to."""
 
     kernel: Kernel
     size: int | Groups
-    offsets_bytes: tuple[np.int64, ...]
+    views: tuple[View, ...]
+
+    def offsets_bytes(self, graph: Graph, offsets: list[int]) -> tuple[np.int64, ...]:
+        """Return these arguments, for where the graph's buffers begin."""
+        return tuple(np.int64(source.byte_offset(view, graph.buffers, offsets)) for view in self.views)
 
 
 class DeviceExecutable(OwnProcess, Executable):
@@ -49,6 +53,7 @@ class DeviceExecutable(OwnProcess, Executable):
         self.device, self.stream = device, device.stream()
         self._graphs: dict[str, Graph] = {}
         self._offsets: dict[str, list[int]] = {}
+        self._batches: dict[tuple[str, int], list[int]] = {}  # the offsets with the inputs of another batch
         self._launches: dict[str, list[_Launch]] = {}
         self._steps: dict[str, Recorded] = {}
         self._state_offsets: dict[str, int] = {}
@@ -81,15 +86,47 @@ class DeviceExecutable(OwnProcess, Executable):
                 graph, self.device.kind, kinds=source.KINDS, operations=source.OPERATIONS, dtypes=dtypes
             )
         dense = {variant: with_dense_outputs(graph) for variant, graph in graphs.items()}
-        old, old_bytes = self.arena, self._arena_bytes
+        old_bytes = self._arena_bytes
         self._place(dense)
-        self.arena = self.stream.zeros(self._arena_bytes)
-        self.stream.copy(self.arena, old, old_bytes)
+        self._enlarge(old_bytes)
         self._graphs |= dense
         for variant, graph in dense.items():
             for i, buffer in graph.of_kind("constant"):
                 self._upload(self._offsets[variant][i], np.array(buffer.values, buffer.dtype))
         self._launches |= self._compiled(dense)
+        self._record()
+
+    def add_batches(self, variants: Collection[str], count: int) -> None:
+        """Make room for more batches, of which some variants read any, so that one is written while another is read.
+
+        The arena becomes a larger buffer, as with `add`.
+
+        Args:
+            count: number of batches; `inputs` and `launch` take their numbers, from 1.
+        """
+        self._check_process()
+        old_bytes = self._arena_bytes
+        for batch in range(1, count + 1):
+            places: dict[str, int] = {}  # of which all variants have the same
+            for variant in variants:
+                offsets = self._batches[variant, batch] = [*self._offsets[variant]]
+                for i, buffer in self._graphs[variant].of_kind("input"):
+                    if not buffer.name.startswith("batch/"):
+                        continue
+                    if buffer.name not in places:
+                        places[buffer.name] = self._arena_bytes
+                        size_bytes = buffer.size * ITEM_BYTES[buffer.dtype]
+                        self._arena_bytes += -(-size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+                    offsets[i] = places[buffer.name]
+        self._enlarge(old_bytes)
+        self._record()
+
+    def _enlarge(self, old_bytes: int) -> None:
+        """Replace the arena by a larger one with the same content."""
+        old, self.arena = self.arena, self.stream.zeros(self._arena_bytes)
+        self.stream.copy(self.arena, old, old_bytes)
+
+    def _record(self) -> None:
         for variant in self._graphs:
             with self.stream.recorded() as self._steps[variant]:
                 self.launch(variant)
@@ -115,35 +152,43 @@ class DeviceExecutable(OwnProcess, Executable):
         kernels = self.device.kernels(text, flush_subnormals=True)
         compiled = {}
         for variant, listed in launches.items():
-            buffers, offsets = graphs[variant].buffers, self._offsets[variant]
             compiled[variant] = [
-                _Launch(
-                    kernels[names[launch.source("kernel")]],
-                    launch.size,
-                    tuple(np.int64(source.byte_offset(view, buffers, offsets)) for view in launch.views),
-                )
+                _Launch(kernels[names[launch.source("kernel")]], launch.size, tuple(launch.views))
                 for launch in listed
             ]
         return compiled
 
-    def launch(self, variant: str) -> None:
-        """Start a variant's kernels on `stream`, or record them there; `inputs` and `outputs` say where."""
-        for launch in self._launches[variant]:
-            self.stream.launch(launch.kernel, launch.size, self.arena, *launch.offsets_bytes)
+    def launch(self, variant: str, batch: int = 0) -> None:
+        """Start a variant's kernels on `stream`, or record them there; `inputs` and `outputs` say where.
 
-    def inputs(self, variant: str) -> dict[str, Part]:
-        """Return where in the arena a variant reads its inputs, by name, such as `batch/reward`."""
-        return {buffer.name: self._part(variant, i) for i, buffer in self._graphs[variant].of_kind("input")}
+        Args:
+            batch: which batch they read: 0, that of `step`, or one of `add_batches`.
+        """
+        graph, offsets = self._graphs[variant], self._offsets_of(variant, batch)
+        for launch in self._launches[variant]:
+            self.stream.launch(launch.kernel, launch.size, self.arena, *launch.offsets_bytes(graph, offsets))
+
+    def _offsets_of(self, variant: str, batch: int) -> list[int]:
+        return self._batches[variant, batch] if batch else self._offsets[variant]
+
+    def inputs(self, variant: str, batch: int = 0) -> dict[str, Part]:
+        """Return where in the arena a variant reads its inputs, by name, such as `batch/reward`.
+
+        Args:
+            batch: as of `launch`.
+        """
+        offsets = self._offsets_of(variant, batch)
+        inputs = self._graphs[variant].of_kind("input")
+        return {buffer.name: self._part(variant, i, offsets) for i, buffer in inputs}
 
     def outputs(self, variant: str) -> dict[str, Part]:
         """Return where in the arena a variant writes its outputs, by name, each contiguous."""
-        views = self._graphs[variant].outputs.items()
-        return {name: self._part(variant, view.buffer) for name, view in views}
+        views, offsets = self._graphs[variant].outputs.items(), self._offsets[variant]
+        return {name: self._part(variant, view.buffer, offsets) for name, view in views}
 
-    def _part(self, variant: str, position: int) -> Part:
+    def _part(self, variant: str, position: int, offsets: list[int]) -> Part:
         buffer = self._graphs[variant].buffers[position]
-        size_bytes = buffer.size * ITEM_BYTES[buffer.dtype]
-        return Part(self.arena, self._offsets[variant][position], size_bytes)
+        return Part(self.arena, offsets[position], buffer.size * ITEM_BYTES[buffer.dtype])
 
     def _upload(self, offset: int, value: Array) -> None:
         self.stream.upload(self.arena, value, offset)

@@ -5,12 +5,14 @@
     steps.run(1000)  # returns while the device works
     steps.losses  # waits for it
 
-A step draws, gathers, trains and updates the priorities, in this order, as separate calls do. Several steps are one
-recorded graph. Random numbers are functions of a counter, so that a training is the same on every device but for the
-rounding of its arithmetic.
+A step draws, gathers, trains and updates the priorities, in this order, as separate calls do. Of a replay that draws D
+batches ahead (MAP V-A), a step trains on the batch that has waited longest, while the replay's stream updates the
+priorities of the step before and draws the next batch. Several steps are one recorded graph. Random numbers are
+functions of a counter, so that a training is the same on every device but for the rounding of its arithmetic.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from importlib.resources import files
 
 import numpy as np
@@ -19,7 +21,7 @@ import torch
 
 from placerl.primitives import checks
 from placerl.primitives.algorithms import Algorithm
-from placerl.primitives.device import Graph, philox
+from placerl.primitives.device import Graph, Part, philox
 from placerl.primitives.learner import Learner, finite
 from placerl.primitives.learner.columns import BOOL, TERMINATED, WEIGHT, refuse_columns
 from placerl.primitives.learner.device.executable import DeviceExecutable
@@ -31,6 +33,8 @@ from placerl.primitives.replay.device.resident import ResidentBatch, ResidentRep
 
 STEPS_A_GRAPH = 8
 """Gradient steps of a graph: enough that a host starts graphs faster than a device ends them."""
+Graphs = dict[tuple[tuple[str, ...], int, bool], Graph]
+"""Graphs of gradient steps, by their variants, the batch of the first, and whether it is the first of all."""
 
 
 def kernel_source() -> str:
@@ -61,7 +65,7 @@ class ResidentSteps(OneCaller):
     time may take steps, and meanwhile no other thread may use the learner or the replay.
 
     Args:
-        replay: a replay whose stream is that of the learner's executable.
+        replay: a replay whose stream is that of the learner's executable; if it draws batches ahead, one of its own.
         learner: a learner with kernels on a device (`check`).
         steps_a_graph: most gradient steps that one graph has.
 
@@ -78,13 +82,17 @@ class ResidentSteps(OneCaller):
         checks.whole("steps_a_graph", steps_a_graph, 1)
         self._executable = executable = check(learner)
         self._replay, self._learner, self._steps_a_graph = replay, learner, steps_a_graph
-        if replay.stream is not executable.stream:
-            raise ValueError("replay: found a stream of its own; allowed: the learner's, executable.stream")
+        if (replay.stream is executable.stream) == (replay.ahead > 0):
+            found, allowed = "a stream of its own", "the learner's, executable.stream"
+            if replay.ahead:
+                found, allowed = "the learner's stream", "one of its own, as it draws batches ahead"
+            raise ValueError(f"replay: found {found}; allowed: {allowed}")
         if replay.batch_size != learner.batch_size:
             allowed = f"the learner's, {learner.batch_size}"
             raise ValueError(f"replay: found batch_size {replay.batch_size}; allowed: {allowed}")
         self._check_columns()
-        self._stream = stream = replay.stream
+        self._stream = stream = executable.stream
+        self._beside = (replay.stream,) if replay.ahead else ()
         self._kernels = executable.device.kernels(kernel_source())
         variants = learner.algorithm.variants
         losses = [name for variant in variants for name in executable.outputs(variant) if name != "td_error"]
@@ -92,8 +100,20 @@ class ResidentSteps(OneCaller):
         self._sums_bytes = 8 * max(1, len(self._names))
         self._sums, self._numbers = stream.zeros(self._sums_bytes), stream.zeros(self._sums_bytes)
         self._places = {variant: self._losses_of(variant) for variant in variants}
-        self._batches = {variant: self._batch_of(variant) for variant in variants}
-        self._graphs: dict[tuple[str, ...], Graph] = {}
+        self._counter = stream.uploaded(np.array([learner.gradient_steps], np.int64))
+        numbers = range(replay.ahead + 1)
+        if replay.ahead:
+            executable.add_batches(variants, len(numbers))
+            waiting = [self._batch_of(variants, 1 + number) for number in numbers]
+        self._batches = {
+            (variant, number): waiting[number] if replay.ahead else self._batch_of([variant], 0)
+            for variant in variants
+            for number in numbers
+        }
+        # The next step overwrites its own, while these still give priorities.
+        self._td_errors = [stream.zeros(4 * learner.batch_size) for _ in numbers if replay.ahead]
+        self._taken = 0
+        self._graphs: Graphs = {}
         self._checked = learner.gradient_steps
         self._read: dict[str, float] = {}
 
@@ -121,18 +141,21 @@ class ResidentSteps(OneCaller):
         table = np.array(places, np.int64).reshape(-1, 2)
         return table, self._stream.uploaded(table)
 
-    def _batch_of(self, variant: str) -> ResidentBatch:
-        """Return where a variant reads its batch; weights that it does not read are written to the TD errors."""
-        columns, parts = self._learner._columns, self._executable.inputs(variant)
+    def _batch_of(self, variants: Collection[str], number: int) -> ResidentBatch:
+        """Return where variants read a batch of the executable; weights that none reads have a buffer of their own."""
+        executable, columns = self._executable, self._learner._columns
+        parts = {name: part for one in variants for name, part in executable.inputs(one, number).items()}
         places = {
             name: Place(parts[f"batch/{name}"].offset_bytes, dtype)
             for name, (_, dtype) in columns.items()
             if f"batch/{name}" in parts and name != WEIGHT
         }
         self._replay.storage.table(places)  # which is uploaded
-        unread = self._executable.outputs(variant)["td_error"]
-        weights = parts.get(f"batch/{WEIGHT}", unread)
-        return ResidentBatch(self._executable.arena, places, weights.offset_bytes)
+        weights = parts.get(f"batch/{WEIGHT}")
+        if weights is None:
+            size_bytes = 4 * self._learner.batch_size
+            weights = Part(self._stream.zeros(size_bytes), 0, size_bytes)
+        return ResidentBatch(executable.arena, places, weights)
 
     @one_at_a_time
     def run(self, steps: int) -> None:
@@ -152,12 +175,20 @@ class ResidentSteps(OneCaller):
         while steps > 0:
             first, count = learner.gradient_steps, min(steps, self._steps_a_graph)
             variants = tuple(learner.algorithm.variant(step) for step in range(first, first + count))
-            if variants not in self._graphs:
-                with self._stream.recorded() as self._graphs[variants]:
-                    self.launch(variants)
-            self._graphs[variants].replay()
-            learner.gradient_steps += count
+            self._start(self._graphs, variants, partial(self.launch, variants))
             steps -= count
+
+    def _start(self, graphs: "Graphs", variants: tuple[str, ...], launch: Callable[[], None]) -> None:
+        """Start a graph that takes gradient steps of these variants; `launch` records one of its kind."""
+        ahead, taken = self._replay.ahead, self._taken
+        key = variants, taken % (ahead + 1), ahead > 0 and not taken
+        if key not in graphs:
+            with self._stream.recorded(*self._beside) as graphs[key]:
+                launch()
+            self._taken = taken
+        graphs[key].replay()
+        self._taken += len(variants)
+        self._learner.gradient_steps += len(variants)
 
     def _has_items(self) -> bool:
         """Return whether there is something to sample when what was started is done."""
@@ -166,23 +197,35 @@ class ResidentSteps(OneCaller):
     def launch(self, variants: tuple[str, ...]) -> None:
         """Start one gradient step of each of these variants, or record them. The learner does not count them."""
         replay, stream, kernels = self._replay, self._stream, self._kernels
-        arena = self._executable.arena
+        arena, ahead = self._executable.arena, self._replay.ahead
         for variant in variants:
+            number, drawn = self._taken % (ahead + 1), (self._taken + ahead) % (ahead + 1)
+            if not self._taken:
+                for first in range(ahead):
+                    replay.launch_sample(self._batches[variant, first], first)
+                if ahead:
+                    stream.wait_for(replay.stream)
+            self._taken += 1
             inputs = self._executable.inputs(variant)
             draws = [part for name, part in inputs.items() if name.startswith("draws/")]
-            for number, part in enumerate(draws, 1):  # the batch is drawn from 0
+            for which, part in enumerate(draws, 1):  # the batch is drawn from 0
                 count = part.size_bytes // 4
                 written = arena, np.int64(part.offset_bytes), np.int64(0), np.int64(count)  # 0: normal
-                stream.launch(
-                    kernels["draw_numbers"], count, replay.step, *replay.key, np.uint32(number), *written
-                )
-            replay.launch_sample(self._batches[variant])
-            self._executable.launch(variant)
+                random = self._counter, *replay.key, np.uint32(which)
+                stream.launch(kernels["draw_numbers"], count, *random, *written)
+            replay.launch_sample(self._batches[variant, drawn], drawn)
+            self._executable.launch(variant, 1 + number if ahead else 0)
             table, places = self._places[variant]
-            if len(table):
-                summed = self._sums, self._numbers, np.int64(len(table))
-                stream.launch(kernels["add_losses"], len(table), arena, places, *summed)
-            replay.launch_update(self._executable.outputs(variant)["td_error"])
+            summed = self._sums, self._numbers, np.int64(len(table))
+            stream.launch(kernels["end_step"], max(1, len(table)), self._counter, arena, places, *summed)
+            td_errors = self._executable.outputs(variant)["td_error"]
+            if ahead:
+                own = Part(self._td_errors[number], 0, td_errors.size_bytes)
+                stream.copy(own.buffer, arena, own.size_bytes, 0, td_errors.offset_bytes)
+                replay.stream.wait_for(stream)
+                stream.wait_for(replay.stream)  # for the drawn batch, but not for this update
+                td_errors = own
+            replay.launch_update(td_errors, number)
 
     @one_at_a_time
     def insert(
@@ -217,6 +260,8 @@ class ResidentSteps(OneCaller):
 
     def _finish(self) -> None:
         learner, first = self._learner, self._checked
+        for one in self._beside:
+            one.wait_for(self._stream)
         self._checked = learner.gradient_steps
         since = f"{first + 1} to {learner.gradient_steps}"
         try:

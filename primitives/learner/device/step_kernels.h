@@ -22,9 +22,13 @@ KERNEL(draw_numbers)
 }
 
 // sums[places[2 i + 1]] += the float at byte places[2 i] of the arena, and the number of sums that it is in.
-KERNEL(add_losses)
-(GLOBAL const BYTE *arena, GLOBAL const LONG *places, GLOBAL double *sums, GLOBAL LONG *numbers, LONG count) {
+// It is the end of a step.
+KERNEL(end_step)
+(GLOBAL LONG *step, GLOBAL const BYTE *arena, GLOBAL const LONG *places, GLOBAL double *sums,
+ GLOBAL LONG *numbers, LONG count) {
     const LONG i = WORK_ITEM;
+    if (i == 0)
+        *step += 1;
     if (i >= count)
         return;
     sums[places[2 * i + 1]] += *(GLOBAL const float *)(arena + places[2 * i]);

@@ -49,10 +49,12 @@ GROUP_KERNEL(importance, 256, 1)
 }
 
 // priorities[b] = (|TD error b| + epsilon) ^ alpha, at least `least`; the TD errors begin at byte `errors_at`
-// of `source`. *largest becomes the largest priority so far.
+// of `source`. A row that was overwritten since *drawn rows had been written keeps its priority. *largest
+// becomes the largest priority so far.
 GROUP_KERNEL(prioritise, 256, 1)
 (GLOBAL const BYTE *source, LONG errors_at, double alpha, double epsilon, double least,
- GLOBAL REAL *priorities, GLOBAL double *largest, LONG count) {
+ GLOBAL const REAL *values, LONG leaves, GLOBAL const LONG *indices, GLOBAL const LONG *drawn,
+ GLOBAL const LONG *written, LONG capacity, GLOBAL REAL *priorities, GLOBAL double *largest, LONG count) {
     LOCAL double most[256];
     GLOBAL const float *td_errors = (GLOBAL const float *)(source + errors_at);
     ITEMS {
@@ -60,8 +62,11 @@ GROUP_KERNEL(prioritise, 256, 1)
         for (LONG b = LOCAL_X; b < count; b += 256) {
             double priority = pow(fabs((double)td_errors[b]) + epsilon, alpha);
             priority = priority < least ? least : priority;
-            priorities[b] = (REAL)priority;
-            own = priority > own ? priority : own;
+            // The row that was written last has age 0.
+            const LONG age = ((*written - 1 - indices[b]) % capacity + capacity) % capacity;
+            const int is_intact = age >= *written - *drawn;
+            priorities[b] = is_intact ? (REAL)priority : values[leaves + indices[b]];
+            own = is_intact && priority > own ? priority : own;
         }
         most[LOCAL_X] = own;
     }
@@ -77,20 +82,27 @@ GROUP_KERNEL(prioritise, 256, 1)
     }
 }
 
-// The loop's next step, and its beta: linear from `first` at step 0 to `last` at step `steps`.
-KERNEL(advance)(GLOBAL LONG *step, GLOBAL double *beta, double first, double last, LONG steps) {
+// The loop's next step, and its beta: linear from `first` at step 0 to `last` at step `steps`; *drawn becomes
+// *written, the number of rows so far.
+KERNEL(advance)
+(GLOBAL LONG *step, GLOBAL const LONG *written, GLOBAL LONG *drawn, GLOBAL double *beta, double first,
+ double last, LONG steps) {
     if (WORK_ITEM > 0)
         return;
     *step += 1;
+    *drawn = *written;
     const double fraction = (double)*step / (double)steps;
     *beta = first + (fraction < 1.0 ? fraction : 1.0) * (last - first);
 }
 
 // The priority of new items, the first *inserted of `indices`: the largest so far. The others keep theirs.
+// *written becomes the number of rows so far.
 KERNEL(prioritise_new)
 (GLOBAL const double *largest, GLOBAL const REAL *values, LONG leaves, GLOBAL const LONG *indices,
- GLOBAL const LONG *inserted, GLOBAL REAL *priorities, LONG count) {
+ GLOBAL const LONG *inserted, GLOBAL LONG *written, GLOBAL REAL *priorities, LONG count) {
     const LONG i = WORK_ITEM;
+    if (i == 0)
+        *written += *inserted;
     if (i < count)
         priorities[i] = i < *inserted ? (REAL)*largest : values[leaves + indices[i]];
 }

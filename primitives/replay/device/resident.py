@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from placerl.primitives import checks
 from placerl.primitives.device import Buffer, Part, Stream
 from placerl.primitives.one_caller import OwnProcess
 from placerl.primitives.replay.device.device_storage import DeviceStorage
@@ -32,12 +33,25 @@ class ResidentBatch:
     Attributes:
         target: a buffer of the device.
         places: by column name, where in the target the column is written, as contiguous (B, *shape).
-        weights_bytes: first byte in the target of the importance weights, (B,) float32.
+        weights: where the importance weights are written, (B,) float32.
     """
 
     target: Buffer
     places: Mapping[str, Place]
-    weights_bytes: int
+    weights: Part
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What is kept of a batch until its priorities are updated.
+
+    Attributes:
+        indices: buffer of (B,) int64, its rows.
+        written: buffer of one int64, the number of rows inserted before it was drawn.
+    """
+
+    indices: Buffer
+    written: Buffer
 
 
 class ResidentReplay(OwnProcess, ABC):
@@ -49,14 +63,16 @@ class ResidentReplay(OwnProcess, ABC):
         storage: the rows, none yet.
         batch_size: B, items per step.
         source: the source of the kernels.
+        ahead: D, batches that are drawn before the priorities of the one before are updated.
         seed: which random numbers are drawn, below 2^64.
         stream: the stream of all work; None: a new one.
 
     Attributes:
-        storage, batch_size, stream: the same.
+        storage, batch_size, ahead, stream: the same.
         key: the key of the random numbers, two words of 32 bits, the lower first.
         step: buffer of one int64, the number of batches drawn so far: the counter of the random numbers.
-        indices: buffer of (B,) int64, the rows of the batch drawn last.
+        written: buffer of one int64, the number of rows inserted so far.
+        drawn: the D + 1 batches whose priorities may be missing.
 
     Raises:
         ValueError: the storage is not empty, or the device has no double precision.
@@ -68,44 +84,55 @@ class ResidentReplay(OwnProcess, ABC):
         batch_size: int,
         source: str,
         *,
+        ahead: int,
         seed: int,
         stream: Stream | None,
     ) -> None:
         super().__init__()
+        checks.whole("ahead", ahead, 0)
         device = storage.device
         if not device.has_double:
             raise ValueError(f"device: found {device.name}; allowed: one with double precision")
         if storage.size:
             raise ValueError("storage: found items; allowed: an empty one")
         self.storage, self.batch_size = storage, batch_size
+        self.ahead = ahead
         self.stream = stream = stream or device.stream()
         self.key = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32)
-        self.indices, self.step = stream.zeros(batch_size * 8), stream.zeros(8)
+        self.step, self.written = stream.zeros(8), stream.zeros(8)
+        self.drawn = [Drawn(stream.zeros(batch_size * 8), stream.zeros(8)) for _ in range(ahead + 1)]
         self._kernels = device.kernels(source)
 
-    def launch_sample(self, batch: ResidentBatch) -> None:
+    def launch_sample(self, batch: ResidentBatch, number: int = 0) -> None:
         """Start to draw the next batch, and to write its rows and weights. Nothing is drawn from an empty storage.
 
         While a graph is recorded, the storage must have the table of `batch.places` (`DeviceStorage.table`).
+
+        Args:
+            number: which of `drawn` it becomes.
         """
-        self._launch_draw(batch.target, np.int64(batch.weights_bytes))
-        self.storage.launch_gather(self.stream, self.indices, self.batch_size, batch.target, batch.places)
-        self._launch_advance()
+        drawn = self.drawn[number]
+        self._launch_draw(drawn.indices, batch.weights)
+        self.storage.launch_gather(self.stream, drawn.indices, self.batch_size, batch.target, batch.places)
+        self._launch_advance(drawn)
 
     @abstractmethod
-    def _launch_draw(self, target: Buffer, weights_at: np.int64) -> None:
-        """Start to draw `indices`, and to write the weights from byte `weights_at` of the target on."""
+    def _launch_draw(self, indices: Buffer, weights: Part) -> None:
+        """Start to draw rows and to compute their weights."""
 
     @abstractmethod
-    def _launch_advance(self) -> None:
-        """Start to count the batch in `step`."""
+    def _launch_advance(self, drawn: Drawn) -> None:
+        """Start to count the batch in `step`, and to write `drawn.written`."""
 
     @abstractmethod
-    def launch_update(self, td_errors: Part) -> None:
-        """Start to set the priorities of the last batch; a TD error that is not finite is kept for `finish` to tell.
+    def launch_update(self, td_errors: Part, number: int = 0) -> None:
+        """Start to set the priorities of a batch; a TD error that is not finite is kept for `finish` to tell.
+
+        Rows that were overwritten since the batch was drawn keep their priorities.
 
         Args:
             td_errors: (B,) float32.
+            number: which of `drawn` it is.
         """
 
     @abstractmethod
@@ -131,6 +158,8 @@ class ResidentReplay(OwnProcess, ABC):
         arrays = self.storage.checked(batch)
         rows = self.storage.next_rows(len(next(iter(arrays.values()))))
         self._insert(rows, td_errors)
+        written = self.stream.download(self.written, 1, np.int64)
+        self.stream.upload(self.written, written + len(rows))
         return self.storage.write(arrays, rows)
 
     @abstractmethod

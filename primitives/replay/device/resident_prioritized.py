@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from placerl.primitives.device import Buffer, Groups, Part, Stream, philox
 from placerl.primitives.replay.base import as_td_errors
 from placerl.primitives.replay.device.device_storage import DeviceStorage
-from placerl.primitives.replay.device.resident import ResidentReplay
+from placerl.primitives.replay.device.resident import Drawn, ResidentReplay
 from placerl.primitives.replay.prioritized import PRIORITY_MIN, checked_options, item_priorities
 from placerl.primitives.replay.schedule import LinearSchedule
 from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
@@ -55,7 +55,7 @@ class ResidentPrioritizedReplay(ResidentReplay):
 
     Args:
         tree: the priorities of the storage's rows, all 0.
-        storage, batch_size, seed, stream: as of `ResidentReplay`.
+        storage, batch_size, ahead, seed, stream: as of `ResidentReplay`.
         how: how items are drawn.
 
     Attributes:
@@ -74,6 +74,7 @@ class ResidentPrioritizedReplay(ResidentReplay):
         batch_size: int,
         how: Prioritised = Prioritised(),
         *,
+        ahead: int = 0,
         seed: int = 0,
         stream: Stream | None = None,
     ) -> None:
@@ -86,7 +87,8 @@ class ResidentPrioritizedReplay(ResidentReplay):
             )
         if tree.total:
             raise ValueError("tree: found priorities; allowed: none")
-        super().__init__(storage, batch_size, kernel_source(tree.dtype), seed=seed, stream=stream)
+        source = kernel_source(tree.dtype)
+        super().__init__(storage, batch_size, source, ahead=ahead, seed=seed, stream=stream)
         beta = how.beta if isinstance(how.beta, LinearSchedule) else LinearSchedule(how.beta, how.beta, 1)
         self.tree, self.how, stream = tree, how, self.stream
         self._prefix, self._rounded_off, self._priorities = (
@@ -99,31 +101,34 @@ class ResidentPrioritizedReplay(ResidentReplay):
         self._annealing = np.float64(beta.initial), np.float64(beta.final), np.int64(beta.steps)
         self._stratified = np.int32(how.stratified)
 
-    def _launch_draw(self, target: Buffer, weights_at: np.int64) -> None:
+    def _launch_draw(self, indices: Buffer, weights: Part) -> None:
         stream, kernels, tree, count = self.stream, self._kernels, self.tree, self.batch_size
         prefixes, length = (self._prefix, self._rounded_off), np.int64(count)
         stream.launch(
             kernels["draw"], count, self.step, *self.key, self._stratified, tree.values, *prefixes, length
         )
-        tree.launch_find(stream, *prefixes, self.indices, count)
-        weighted = self.indices, self._beta, target, weights_at, length
+        tree.launch_find(stream, *prefixes, indices, count)
+        weighted = indices, self._beta, weights.buffer, np.int64(weights.offset_bytes), length
         leaves = np.int64(tree.first_leaf)
         stream.launch(kernels["importance"], Groups(1, (256, 1)), tree.values, leaves, *weighted)
 
-    def _launch_advance(self) -> None:
-        self.stream.launch(self._kernels["advance"], 1, self.step, self._beta, *self._annealing)
+    def _launch_advance(self, drawn: Drawn) -> None:
+        counted = self.written, drawn.written
+        self.stream.launch(self._kernels["advance"], 1, self.step, *counted, self._beta, *self._annealing)
 
-    def launch_update(self, td_errors: Part) -> None:
-        """Start to set the priorities of the last batch; a TD error that is NaN leaves the tree as it was.
+    def launch_update(self, td_errors: Part, number: int = 0) -> None:
+        """Start to set the priorities of a batch; a TD error that is NaN leaves the tree as it was.
 
         Args:
-            td_errors: (B,) float32.
+            td_errors, number: as of `ResidentReplay.launch_update`.
         """
+        tree, drawn = self.tree, self.drawn[number]
         powers = np.float64(self.how.alpha), np.float64(self.how.epsilon), np.float64(PRIORITY_MIN)
         source = td_errors.buffer, np.int64(td_errors.offset_bytes)
-        written = self._priorities, self.largest, np.int64(self.batch_size)
-        self.stream.launch(self._kernels["prioritise"], Groups(1, (256, 1)), *source, *powers, *written)
-        self.tree.launch_checked_update(self.stream, self.indices, self._priorities, self.batch_size)
+        old = tree.values, np.int64(tree.first_leaf), drawn.indices, drawn.written, self.written
+        written = np.int64(tree.capacity), self._priorities, self.largest, np.int64(self.batch_size)
+        self.stream.launch(self._kernels["prioritise"], Groups(1, (256, 1)), *source, *powers, *old, *written)
+        tree.launch_checked_update(self.stream, drawn.indices, self._priorities, self.batch_size)
 
     def inserter(self, indices: Buffer, inserted: Buffer, count: int) -> Callable[[], None]:
         """Return a function that starts to give new rows the largest priority so far.
@@ -136,7 +141,7 @@ class ResidentPrioritizedReplay(ResidentReplay):
 
         def launch() -> None:
             new = self._kernels["prioritise_new"]
-            self.stream.launch(new, count, self.largest, *old, priorities, np.int64(count))
+            self.stream.launch(new, count, self.largest, *old, self.written, priorities, np.int64(count))
             tree.launch_update(self.stream, indices, priorities, count)
 
         return launch

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from placerl.primitives.device import Buffer, Part, Stream, philox
 from placerl.primitives.replay.device.device_storage import DeviceStorage
-from placerl.primitives.replay.device.resident import ResidentReplay
+from placerl.primitives.replay.device.resident import Drawn, ResidentReplay
 
 
 def kernel_source() -> str:
@@ -20,7 +20,7 @@ class ResidentUniformReplay(ResidentReplay):
     """Draws every item with the same probability, on a device; all importance weights are 1.
 
     Args:
-        storage, batch_size, seed, stream: as of `ResidentReplay`.
+        storage, batch_size, ahead, seed, stream: as of `ResidentReplay`.
         stratified: whether each of B equal parts of the rows gets one item.
     """
 
@@ -30,38 +30,38 @@ class ResidentUniformReplay(ResidentReplay):
         batch_size: int,
         *,
         stratified: bool = False,
+        ahead: int = 0,
         seed: int = 0,
         stream: Stream | None = None,
     ) -> None:
-        super().__init__(storage, batch_size, kernel_source(), seed=seed, stream=stream)
+        super().__init__(storage, batch_size, kernel_source(), ahead=ahead, seed=seed, stream=stream)
         self._stratified = np.int32(stratified)
-        self._held, self._wrong = self.stream.zeros(8), self.stream.zeros(8)
+        self._wrong = self.stream.zeros(8)
 
-    def _launch_draw(self, target: Buffer, weights_at: np.int64) -> None:
-        count, drawn = self.batch_size, (self.step, *self.key, self._stratified, self._held, self.indices)
-        self.stream.launch(self._kernels["draw_rows"], count, *drawn, target, weights_at, np.int64(count))
+    def _launch_draw(self, indices: Buffer, weights: Part) -> None:
+        count, rows = self.batch_size, (self.written, np.int64(self.storage.capacity), indices)
+        written = weights.buffer, np.int64(weights.offset_bytes), np.int64(count)
+        random = self.step, *self.key, self._stratified
+        self.stream.launch(self._kernels["draw_rows"], count, *random, *rows, *written)
 
-    def _launch_advance(self) -> None:
+    def _launch_advance(self, drawn: Drawn) -> None:
         self.stream.launch(self._kernels["count_batch"], 1, self.step)
 
-    def launch_update(self, td_errors: Part) -> None:
+    def launch_update(self, td_errors: Part, number: int = 0) -> None:
         """Start to check the TD errors as prioritised replay does; there are no priorities.
 
         Args:
-            td_errors: (B,) float32.
+            td_errors, number: as of `ResidentReplay.launch_update`.
         """
         source, count = (td_errors.buffer, np.int64(td_errors.offset_bytes)), self.batch_size
         self.stream.launch(self._kernels["check_errors"], count, *source, self._wrong, np.int64(count))
 
     def inserter(self, indices: Buffer, inserted: Buffer, count: int) -> Callable[[], None]:
-        capacity = np.int64(self.storage.capacity)
-        return lambda: self.stream.launch(self._kernels["count_rows"], 1, self._held, inserted, capacity)
+        return lambda: self.stream.launch(self._kernels["count_rows"], 1, self.written, inserted)
 
     def _insert(self, rows: NDArray[np.int64], td_errors: ArrayLike | None) -> None:
         if td_errors is not None:
             raise TypeError("td_errors: found some; allowed: None, as uniform replay has no priorities")
-        held = min(self.storage.size + len(rows), self.storage.capacity)
-        self.stream.upload(self._held, np.array([held], np.int64))
 
     def _was_wrong(self) -> bool:
         wrong = bool(self.stream.download(self._wrong, (), np.int64))

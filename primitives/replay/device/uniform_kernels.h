@@ -1,10 +1,11 @@
 // Uniform replay on the device, after `philox.h`, in the language of `primitives/device/prelude.h`.
 
-// Rows of a batch from the `held` ones, with weights of 1 from byte `weights_at` of the target on. Where
-// `stratified` is set, item b's row is drawn from part b of `count` equal parts.
+// Rows of a batch, from all of the ring of `capacity` rows that were written, with weights of 1 from byte
+// `weights_at` of the target on. Where `stratified` is set, item b's row is drawn from part b of `count`
+// equal parts.
 KERNEL(draw_rows)
-(GLOBAL const LONG *step, UINT key_low, UINT key_high, int stratified, GLOBAL const LONG *held,
- GLOBAL LONG *indices, GLOBAL BYTE *target, LONG weights_at, LONG count) {
+(GLOBAL const LONG *step, UINT key_low, UINT key_high, int stratified, GLOBAL const LONG *written,
+ LONG capacity, GLOBAL LONG *indices, GLOBAL BYTE *target, LONG weights_at, LONG count) {
     const LONG b = WORK_ITEM;
     if (b >= count)
         return;
@@ -13,8 +14,8 @@ KERNEL(draw_rows)
     double uniform = uniform_53(words[0], words[1]);
     if (stratified)
         uniform = (uniform + (double)b) / (double)count;
-    const LONG row = (LONG)(uniform * (double)*held);
-    indices[b] = row < *held ? row : *held - 1; // a product may round up
+    const LONG held = *written < capacity ? *written : capacity, row = (LONG)(uniform * (double)held);
+    indices[b] = row < held ? row : held - 1; // a product may round up
     ((GLOBAL float *)(target + weights_at))[b] = 1.0f;
 }
 
@@ -30,9 +31,7 @@ KERNEL(check_errors)(GLOBAL const BYTE *source, LONG errors_at, GLOBAL LONG *wro
         *wrong = 1;
 }
 
-KERNEL(count_rows)(GLOBAL LONG *held, GLOBAL const LONG *inserted, LONG capacity) {
-    if (WORK_ITEM > 0)
-        return;
-    const LONG all = *held + *inserted;
-    *held = all < capacity ? all : capacity;
+KERNEL(count_rows)(GLOBAL LONG *written, GLOBAL const LONG *inserted) {
+    if (WORK_ITEM == 0)
+        *written += *inserted;
 }

@@ -44,7 +44,7 @@ def opencl() -> None:
         ({"mapping": "opencl-native-cpu", "prioritized": False}, "allowed: .*, such as opencl-native-opencl"),
         ({"overlap": 4}, "overlap: found 4; allowed: 0 in the resident loop"),
         ({"fusion": Fusion.STEP}, "fusion: found step; allowed: resident in the resident loop"),
-        ({"presampled_batches": 3}, "presampled_batches: found 3; allowed: 0"),
+        ({"presampled_batches": 700}, "presampled_batches: found 700; allowed: 0 to replay.capacity"),
         ({"processes": 1}, "processes: found 1; allowed: None with --loop resident"),
         ({"environments": Environments.NATIVE}, "environments: found native; allowed: device with --loop"),
         ({"name": "cartpole-ppo"}, "--loop: found resident; allowed: fused for an algorithm without"),
@@ -85,8 +85,10 @@ def test_a_stretch_reports_its_steps() -> None:
 
 @pytest.mark.usefixtures("opencl")
 def test_without_priorities_rows_are_drawn_uniformly() -> None:
-    training = start(asked(mapping="opencl-native-opencl", prioritized=False), seed=1)
+    resolved = asked(mapping="opencl-native-opencl", prioritized=False, presampled_batches=2)
+    training = start(resolved, seed=1)
     assert isinstance(training.replay, ResidentUniformReplay)
+    assert training.replay.ahead == 2
     stretch = training.advance(16)
     assert (stretch.gradient_steps, training.gradient_steps) == (16, 66)
     assert stretch.losses.keys() == {"q", "mean_q"}

@@ -111,18 +111,23 @@ class RecordingStream(Stream):
     def _event(self) -> Event:
         return RecordingEvent(self._stream.event(), self._counts)
 
+    def _wait_for(self, other: "RecordingStream") -> None:
+        self._stream.wait_for(other._stream)
+
     def _finish(self) -> None:
         self._counts.waits += 1
         self._stream.finish()
 
     @contextmanager
-    def _recorded(self) -> Iterator[Graph]:
-        with self._stream.recorded() as graph:
-            self._recording = graph
+    def _recorded(self, beside: Any) -> Iterator[Graph]:
+        with self._stream.recorded(*(one._stream for one in beside)) as graph:
+            for one in (self, *beside):
+                one._recording = graph
             try:
                 yield RecordingGraph(graph, self._counts)
             finally:
-                self._recording = None
+                for one in (self, *beside):
+                    one._recording = None
 
 
 class RecordingDevice(Device):

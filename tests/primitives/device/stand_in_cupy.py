@@ -131,6 +131,8 @@ class Stream:
 
     def synchronize(self) -> None: ...
 
+    def wait_event(self, event: Event) -> None: ...
+
     def begin_capture(self) -> None:
         global _captured
         _captured = []

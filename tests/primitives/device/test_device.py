@@ -279,6 +279,33 @@ def test_after_an_event_the_work_before_it_is_done(kind: str) -> None:
 
 
 @every_kind
+def test_streams_wait_for_each_other_also_in_a_graph(kind: str) -> None:
+    one = device_of(kind)
+    first, second = one.stream(), one.stream()
+    # Enough work that what does not wait for it is done first.
+    count, kernel = 1 << 20, one.kernels(SCALE)["scale"]
+    x, y = first.uploaded(np.ones(count, np.float32)), first.zeros(4 * count)
+    first.finish()
+
+    def work() -> None:
+        first.launch(kernel, count, x, np.float32(2), np.int64(count))
+        second.wait_for(first)
+        second.copy(y, x, 4 * count)
+        first.wait_for(second)
+        first.launch(kernel, count, x, np.float32(3), np.int64(count))
+        second.launch(kernel, count, y, np.float32(5), np.int64(count))
+
+    work()
+    first.wait_for(second)
+    with first.recorded(second) as graph:
+        work()
+    graph.replay()
+    assert np.unique(first.download(y, count, np.float32)).tolist() == [60]
+    assert np.unique(first.download(x, count, np.float32)).tolist() == [36]
+    second.event().wait()
+
+
+@every_kind
 def test_too_large_a_buffer(kind: str) -> None:
     with pytest.raises(MemoryError):
         device_of(kind).allocate(2**60)

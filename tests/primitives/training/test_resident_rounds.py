@@ -42,6 +42,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "prioritised": {},
     "uniform": {"uniformly": True},
     "n steps": {"n_step": NStep(3, 0.97)},
+    "ahead": {"ahead": 2},
 }
 
 
@@ -56,22 +57,21 @@ def rounds_on(
     capacity: int = CAPACITY,
     *,
     uniformly: bool = False,
+    ahead: int = 0,
     n_step: NStep | None = None,
     **acting: Any,
 ) -> ResidentRounds:
     learner = learner_on(device, algorithm or algorithm_of(id, n_step))
-    replay = replay_on(learner, capacity, uniformly=uniformly)
+    replay = replay_on(learner, capacity, uniformly=uniformly, ahead=ahead)
     return ResidentRounds(replay, learner, ResidentActing(id, SEEDS, n_step=n_step, **acting))
 
 
 class HostLoop:
     """The same rounds, by calls of the host: native environments, and kernels of the same device for the rest."""
 
-    def __init__(
-        self, device: Device, id: str, *, uniformly: bool = False, n_step: NStep | None = None
-    ) -> None:
+    def __init__(self, device: Device, id: str, *, n_step: NStep | None = None, **how: Any) -> None:
         self.algorithm = algorithm_of(id, n_step)
-        self.strict = Strict(device, self.algorithm, uniformly=uniformly)
+        self.strict = Strict(device, self.algorithm, **how)
         self.returns = NStepReturns(n_step.n, n_step.gamma, COUNT) if n_step else None
         self.executable = check(self.strict.learner)
         self.executable.add("explore", exploring_graph(self.algorithm, COUNT))
@@ -111,7 +111,7 @@ class HostLoop:
         if self.returns and transitions:
             transitions = self.returns.add(transitions | {"truncated": truncated})
         if transitions:
-            self.strict.replay.insert(transitions)
+            self.strict.insert(transitions)
         self.seen, self.steps = following, self.steps + 1
 
     def explored(self) -> dict[str, NDArray[np.float32]]:
@@ -192,12 +192,15 @@ def test_dqn_learns_to_balance_the_pole_without_leaving_the_device(kind: str) ->
 
 
 @every_kind_with_barriers
-@pytest.mark.parametrize(("id", "way"), [*((id, "prioritised") for id in CASES), ("CartPole-v1", "n steps")])
+@pytest.mark.parametrize(
+    ("id", "way"),
+    [*((id, "prioritised") for id in CASES), *(("CartPole-v1", way) for way in ("n steps", "ahead"))],
+)
 def test_no_round_trip_and_no_allocation_in_a_round(kind: str, id: str, way: str) -> None:
     device = RecordingDevice(device_of(kind))
     resident = rounds_on(device, id, **WAYS[way])
     resident.fill(30)
-    resident.run_rounds(24)  # of every pattern of variants
+    resident.run_rounds(48)  # of every pattern of variants, and of the first step
     device.counts.reset()
     resident.run_rounds(24)
     assert device.counts == Counts(replays=3)

@@ -17,6 +17,7 @@ from placerl.primitives.replay import (
     LinearSchedule,
     PrioritizedReplay,
     Replay,
+    Sample,
     Storage,
     UniformReplay,
     transition_fields,
@@ -82,10 +83,13 @@ def items(algorithm: Algorithm, count: int, seed: int) -> dict[str, NDArray[Any]
     return columns
 
 
-def replay_on(learner: GraphLearner, capacity: int = CAPACITY, *, uniformly: bool = False) -> ResidentReplay:
-    """Return an empty replay for a learner, on its device and stream."""
+def replay_on(
+    learner: GraphLearner, capacity: int = CAPACITY, *, uniformly: bool = False, ahead: int = 0
+) -> ResidentReplay:
+    """Return an empty replay for a learner, on its device and, if it draws no batch ahead, its stream."""
     executable = check(learner)
-    device, own = executable.device, {"seed": KEY, "stream": executable.stream}
+    own: dict[str, Any] = {"seed": KEY, "stream": None if ahead else executable.stream, "ahead": ahead}
+    device = executable.device
     storage = DeviceStorage(capacity, fields_of(learner.algorithm), device)
     if uniformly:
         return ResidentUniformReplay(storage, BATCH_SIZE, **own)
@@ -97,17 +101,17 @@ class Resident:
     """A training whose steps stay on the device."""
 
     def __init__(
-        self, device: Device, algorithm: Algorithm, *, uniformly: bool = False, **options: Any
+        self, device: Device, algorithm: Algorithm, *, uniformly: bool = False, ahead: int = 0, **options: Any
     ) -> None:
         self.learner: GraphLearner = learner_on(device, algorithm)
         self.executable = check(self.learner)
-        self.replay = replay_on(self.learner, uniformly=uniformly)
+        self.replay = replay_on(self.learner, uniformly=uniformly, ahead=ahead)
         self.steps = ResidentSteps(self.replay, self.learner, **options)
 
     def drawn(self, variant: str) -> dict[str, NDArray[Any]]:
         """Return the numbers that the last step drew for its algorithm, by the names of its inputs."""
         return {
-            name: self.replay.stream.download(part.buffer, (BATCH_SIZE, 2), np.float32, part.offset_bytes)
+            name: self.executable.stream.download(part.buffer, (BATCH_SIZE, 2), np.float32, part.offset_bytes)
             for name, part in self.executable.inputs(variant).items()
             if name.startswith("draws/")
         }
@@ -148,19 +152,30 @@ class DrawnLearner(GraphLearner):
 class Strict:
     """The same training in the strict loop: every part is a call of the host, with kernels of the same device."""
 
-    def __init__(self, device: Device, algorithm: Algorithm, *, uniformly: bool = False) -> None:
+    def __init__(
+        self, device: Device, algorithm: Algorithm, *, uniformly: bool = False, ahead: int = 0
+    ) -> None:
         self.learner = learner_on(device, algorithm, DrawnLearner)
         storage = Storage(CAPACITY, fields_of(algorithm))
         tree = CountedTree(CAPACITY, 16, np.float32, device)
         self.replay: Replay = (
             UniformReplay(storage) if uniformly else PrioritizedReplay(storage, tree, **OPTIONS)
         )
-        self.numbers = CountedNumbers()
+        self.numbers, self.ahead, self.inserted = CountedNumbers(), ahead, 0
+        self.waiting: list[tuple[Sample, int]] = []
+
+    def insert(self, transitions: Mapping[str, NDArray[Any]]) -> None:
+        self.replay.insert(transitions)
+        self.inserted += len(transitions["reward"])
 
     def step(self, drawn: Mapping[str, NDArray[Any]]) -> dict[str, float]:
         """Take a gradient step with these draws, and return its losses."""
         self.learner.drawn = drawn
-        sample = self.replay.sample(BATCH_SIZE, self.numbers)
+        while len(self.waiting) <= self.ahead:
+            self.waiting.append((self.replay.sample(BATCH_SIZE, self.numbers), self.inserted))
+        sample, inserted_then = self.waiting.pop(0)
         outcome = self.learner.step(sample.batch, sample.weights)
-        self.replay.update_priorities(sample.indices, outcome.td_errors)
+        age = (self.inserted - 1 - sample.indices) % CAPACITY
+        intact = age >= self.inserted - inserted_then  # the others were overwritten
+        self.replay.update_priorities(sample.indices[intact], outcome.td_errors[intact])
         return outcome.losses

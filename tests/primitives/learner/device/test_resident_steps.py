@@ -1,5 +1,7 @@
 """Resident gradient steps are the strict loop's, and the host neither waits for them nor allocates."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -30,14 +32,22 @@ from tests.primitives.learner.device.test_source import TRAINED_ON
 
 
 @every_kind_with_barriers
-@pytest.mark.parametrize(("name", "uniformly"), [*((name, False) for name in SHAPES), ("dqn", True)])
-def test_a_training_is_that_of_the_strict_loop_bit_by_bit(kind: str, name: str, uniformly: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        *((name, {}) for name in SHAPES),
+        ("dqn", {"uniformly": True}),
+        ("double", {"ahead": 1}),
+        ("td3", {"ahead": 3}),
+    ],
+)
+def test_a_training_is_that_of_the_strict_loop_bit_by_bit(kind: str, name: str, how: dict[str, Any]) -> None:
     device, algorithm = device_of(kind), algorithm_of(name)
-    strict, resident = (one(device, algorithm, uniformly=uniformly) for one in (Strict, Resident))
+    strict, resident = Strict(device, algorithm, **how), Resident(device, algorithm, **how)
     for number in range(40):
         if number % 8 == 0:  # the last insertions overwrite the first items
             inserted = items(algorithm, 150, number)
-            strict.replay.insert(inserted)
+            strict.insert(inserted)
             resident.steps.insert(inserted)
         resident.steps.run(1)
         losses = strict.step(resident.drawn(algorithm.variant(number)))
@@ -157,15 +167,16 @@ def test_what_cannot_stay_on_the_device_is_refused() -> None:
     one = learner_on(device, algorithm)
 
     def replay(
-        batch_size: int = BATCH_SIZE, stream: object = None, **fields: FieldSpec
+        batch_size: int = BATCH_SIZE, stream: Any = None, ahead: int = 0, **fields: FieldSpec
     ) -> ResidentPrioritizedReplay:
         tree = DeviceSumTree(CAPACITY, 16, np.float32, device)
         rows = DeviceStorage(CAPACITY, fields_of(algorithm) | fields, device)
         stream = stream or check(one).stream
-        return ResidentPrioritizedReplay(tree, rows, batch_size, stream=stream)  # type: ignore[arg-type]
+        return ResidentPrioritizedReplay(tree, rows, batch_size, ahead=ahead, stream=stream)
 
     for wrong, message in (
         (replay(stream=device.stream()), "found a stream of its own"),
+        (replay(ahead=1), "found the learner's stream; allowed: one of its own"),
         (replay(batch_size=5), "found batch_size 5; allowed: the learner's, 16"),
         (replay(reward=FieldSpec((2,), np.float32)), r"column 'reward' of \(2,\) float32"),
         (replay(discount=FieldSpec((), np.float32)), "found column 'discount'"),
@@ -178,4 +189,4 @@ def test_what_cannot_stay_on_the_device_is_refused() -> None:
 def test_compiles_for_cuda(architecture: str) -> None:
     cubin = compile_cubin(kernel_source(), architecture)
     assert b".text.draw_numbers" in cubin
-    assert b".text.add_losses" in cubin
+    assert b".text.end_step" in cubin

@@ -43,7 +43,9 @@ class Filled:
         self.target, self.errors = device.allocate(24 * BATCH_SIZE), stream.zeros(4 * BATCH_SIZE)
         self.rows.table(PLACES)
         with stream.recorded() as self.sampling:
-            self.resident.launch_sample(ResidentBatch(self.target, PLACES, 20 * BATCH_SIZE))
+            self.resident.launch_sample(
+                ResidentBatch(self.target, PLACES, Part(self.target, 20 * BATCH_SIZE, 4 * BATCH_SIZE))
+            )
         with stream.recorded() as self.updating:
             self.resident.launch_update(Part(self.errors, 0, 4 * BATCH_SIZE))
 
@@ -62,7 +64,7 @@ class Filled:
         self.updating.replay()
 
     def indices(self) -> np.ndarray:
-        return self.resident.stream.download(self.resident.indices, BATCH_SIZE, np.int64)
+        return self.resident.stream.download(self.resident.drawn[0].indices, BATCH_SIZE, np.int64)
 
     def expected(self, step: int, stratified: bool) -> np.ndarray:
         """The indices that the host's calls draw from the same random numbers."""

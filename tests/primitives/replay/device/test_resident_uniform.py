@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from placerl.primitives.device import Part
 from placerl.primitives.replay import FieldSpec, transition_fields
 from placerl.primitives.replay.device import DeviceStorage
 from placerl.primitives.replay.device.packed_rows import Place
@@ -24,7 +25,8 @@ def test_rows_weights_and_items(kind: str, stratified: bool) -> None:
     storage = DeviceStorage(CAPACITY, FIELDS, device_of(kind))
     resident = ResidentUniformReplay(storage, BATCH_SIZE, stratified=stratified, seed=11)
     stream = resident.stream
-    batch = ResidentBatch(stream.zeros(12 * BATCH_SIZE), PLACES, 8 * BATCH_SIZE)
+    target = stream.zeros(12 * BATCH_SIZE)
+    batch = ResidentBatch(target, PLACES, Part(target, 8 * BATCH_SIZE, 4 * BATCH_SIZE))
     for step in range(4):
         resident.insert(numbered_batch(storage, 300 * step + np.arange(300)))
         resident.launch_sample(batch)
@@ -32,7 +34,7 @@ def test_rows_weights_and_items(kind: str, stratified: bool) -> None:
         if stratified:
             draws = (draws + np.arange(BATCH_SIZE)) / BATCH_SIZE
         rows = np.minimum((draws * storage.size).astype(np.int64), storage.size - 1)
-        np.testing.assert_array_equal(stream.download(resident.indices, BATCH_SIZE, np.int64), rows)
+        np.testing.assert_array_equal(stream.download(resident.drawn[0].indices, BATCH_SIZE, np.int64), rows)
         weights = stream.download(batch.target, BATCH_SIZE, np.float32, 8 * BATCH_SIZE)
         np.testing.assert_array_equal(weights, np.ones(BATCH_SIZE))
         actions = stream.download(batch.target, BATCH_SIZE, np.int64)
