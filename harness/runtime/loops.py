@@ -41,7 +41,7 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
     | overlapped | as fused | in processes, 32 gradient steps at a time | in turns, D = 0 |
     | relaxed | as fused | as overlapped | in parallel with the learner, D = 50 (MAP V-A, VII-B) |
     | concurrent | in a C++ thread | in C++ threads, which run free | in a C++ thread, D = 50 |
-    | resident | whole rounds as graphs of the learner's device | in turns, on the device | in turns; next to the learner with D > 0 on request |
+    | resident | whole rounds as graphs of the learner's device | in turns, on the device | in turns, or D on request |
 
     D, the number of batches sampled ahead, and the gradient steps of an iteration are those of predictions
     (`harness.mapping.problem.Problem`): D is smaller if the replay, or an eighth of a process's memory, does not hold
