@@ -15,7 +15,6 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("primitives", "harness")
 SUITES = {
     "harness/cli/bench/test_primitives.py": "the cases of asv and of pytest-benchmark",
-    "harness/cli/test_completion.py": "every command",
     "harness/cli/test_help_pages.py": "every command",
     "harness/cli/test_stores.py": "the commands that read finished stores",
     "harness/cli/test_values.py": "every option and argument of every command",

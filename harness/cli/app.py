@@ -179,8 +179,10 @@ app = typer.Typer(
 def _show_version(asked: bool) -> None:
     if not asked:
         return
+    from placerl.harness.cli.common import say
+
     version, made_of = metadata.version("placerl"), revision()
-    typer.echo(f"placerl {version}" if made_of == f"placerl-{version}" else f"placerl {version} ({made_of})")
+    say(f"placerl {version}" if made_of == f"placerl-{version}" else f"placerl {version} ({made_of})")
     raise typer.Exit
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import JsonOption, named_baselines, print_json
+from placerl.harness.cli.common import JsonOption, named_baselines, print_json, say
 from placerl.harness.compare import registry
 
 
@@ -23,7 +23,7 @@ def baselines(
             {"name": name, "ready": failure is None, "reason": str(failure or ""), "output": last_lines}
         )
         if not as_json:
-            typer.echo("\n    ".join([f"{name}: {failure or 'ready'}", *last_lines]))
+            say("\n    ".join([f"{name}: {failure or 'ready'}", *last_lines]))
     if as_json:
         print_json({"baselines": states})
     raise typer.Exit(not all(state["ready"] for state in states))

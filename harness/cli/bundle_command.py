@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import JsonOption, ResultsOption, print_json
+from placerl.harness.cli.common import JsonOption, ResultsOption, print_json, say
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.revision import RESULTS, store_path
 
@@ -60,4 +60,4 @@ def bundle(
     if as_json:
         print_json({"path": str(path), "rows": len(packed.rows), "hash": packed.hash})
     else:
-        typer.echo(f"Written: {path}: the card and {len(packed.rows)} rows, hash {packed.hash[:12]}")
+        say(f"Written: {path}: the card and {len(packed.rows)} rows, hash {packed.hash[:12]}")

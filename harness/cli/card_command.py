@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import JsonOption, out, print_json
+from placerl.harness.cli.common import JsonOption, out, print_json, say
 from placerl.harness.core.files import check_writable
 from placerl.harness.core.progress import bar
 
@@ -51,14 +51,14 @@ def card(
         return
     _show(measured)
     if path is not None:
-        typer.echo(f"Written: {path}")
+        say(f"Written: {path}")
 
 
 def _show(measured: "Card") -> None:
     """Print what a machine is, and its figures."""
     facts = measured.facts
     cores = f"{facts.usable_cores} of {facts.logical_cores} cores usable, {facts.simd_level}"
-    out.print(f"{facts.cpu}: {cores}, {facts.memory_gib} GiB", *facts.accelerators.values(), sep="; ")
+    out.print("; ".join([f"{facts.cpu}: {cores}, {facts.memory_gib} GiB", *facts.accelerators.values()]))
     table = Table(box=None, padding=(0, 1, 0, 0))
     table.add_column("figure", no_wrap=True)
     for column in ("value", "95% interval"):

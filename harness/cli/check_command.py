@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import JsonOption, print_json
+from placerl.harness.cli.common import JsonOption, print_json, say
 from placerl.harness.core.errors import UserError
 
 SHOWN = 5
@@ -41,10 +41,10 @@ def check(
         print_json([{"path": path, "accepted": not why, "reasons": why} for path, why in reasons.items()])
     else:
         for name, why in reasons.items():
-            typer.echo(f"{name}: {'refused' if why else 'accepted'}")
+            say(f"{name}: {'refused' if why else 'accepted'}")
             for line in why[:SHOWN]:
-                typer.echo(f"  {line}")
+                say(f"  {line}")
             if len(why) > SHOWN:
-                typer.echo(f"  and {len(why) - SHOWN} more reasons")
+                say(f"  and {len(why) - SHOWN} more reasons")
     if any(reasons.values()):
         raise typer.Exit(1)

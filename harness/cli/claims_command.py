@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import JsonOption, ResultsOption, in_short, out, print_json
+from placerl.harness.cli.common import JsonOption, ResultsOption, in_short, out, print_json, say
 from placerl.harness.cli.completion import claims as claim_keys
 from placerl.harness.cli.completion import completed
 from placerl.harness.core.errors import UserError
@@ -57,7 +57,7 @@ def claims_command(
     out.print(_table(verdicts))
     uses = Counter(lender for one in verdicts for lender in content.lenders(one))
     for lender, count in sorted(uses.items()):
-        typer.echo(f"{count} use clock cycles or counts, which depend on no machine, of the {lender}.")
+        say(f"{count} use clock cycles or counts, which depend on no machine, of the {lender}.")
 
 
 def _outcome(name: str) -> Outcome:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from placerl.harness.cli.completion import OTHER_PRECISIONS, TIERS, completed, workloads
+from placerl.harness.cli.screen import WIDE, Screen
 from placerl.harness.core.errors import UserError
 from placerl.harness.profile.simulated_devices import DEVICES
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Tables written to a file or a pipe are not cut to an 80-column terminal, unless COLUMNS asks for it. Markup is off:
 # `native[fixed32]` is a target, not a style.
 _NARROWED = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()
-out = Console(markup=False, highlight=sys.stdout.isatty(), width=None if _NARROWED else 160)
+out = Screen(markup=False, highlight=sys.stdout.isatty(), width=None if _NARROWED else WIDE)
 
 _MOST_VALUES = 4
 """Numbers of one claim that are printed; a terminal is narrow, and the report shows all."""
@@ -106,6 +106,16 @@ def exit_if_failed(failed: Sequence[str]) -> None:
         raise typer.Exit(1)
 
 
+def say(text: str) -> None:
+    """Print lines of text on standard output; on a narrow screen they are broken between words."""
+    out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_markdown(lines: Iterable[str]) -> None:
+    """Print lines of Markdown on standard output; on a narrow screen its tables are printed as others are."""
+    out.markdown(lines)
+
+
 def print_json(data: Any) -> None:
     """Print data, such as dicts and lists, as one JSON document on standard output."""
     typer.echo(json.dumps(data, indent=2, default=str))
@@ -129,7 +139,7 @@ def print_list(described: Mapping[str, str], kind: str, as_json: bool) -> None:
         return
     width = max(map(len, described), default=0)
     for name, text in described.items():
-        typer.echo(f"{name:<{width}}  {text}")
+        say(f"{name:<{width}}  {text}")
 
 
 def print_rows(rows: "Sequence[Row]", title: str, as_json: bool) -> None:

@@ -17,6 +17,7 @@ from placerl.harness.cli.common import (
     named_baselines,
     out,
     print_json,
+    say,
 )
 from placerl.harness.compare import registry
 from placerl.harness.compare.parts import PLAIN, OurSide, judged_parts
@@ -169,7 +170,7 @@ def compare(  # noqa: PLR0913 (a command: its options)
         compared = [row for row in rows if isinstance(row, ComparisonResult)]
         out.print(side_by_side(compared))
         for line in [*returns(compared), *departures(compared)]:
-            typer.echo(line)
+            say(line)
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)
 

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import JsonOption, TierOption, out, print_json
+from placerl.harness.cli.common import JsonOption, TierOption, out, print_json, say
 from placerl.harness.core.errors import NotRunError
 from placerl.harness.core.progress import bar
 from placerl.harness.plan import tiers
@@ -72,11 +72,9 @@ def cycles_command(
     said = f"The tiers {', '.join(wanted_tiers)} need {results:,} results of {len(wanted)} designs; "
     if list_only or not due:
         missing = sum(one["missing"] for one in listed)
-        typer.echo(
-            f"{said}the table lacks {missing:,}." + (" `placerl cycles` simulates them." if due else "")
-        )
+        say(f"{said}the table lacks {missing:,}." + (" `placerl cycles` simulates them." if due else ""))
     else:
-        typer.echo(f"{said}the table has all of them now, after {simulated_s:,.0f} s.")
+        say(f"{said}the table has all of them now, after {simulated_s:,.0f} s.")
 
 
 def _listed(need: "DesignNeed") -> dict[str, Any]:
@@ -111,9 +109,7 @@ def _check(count: int, seed: int, as_json: bool) -> None:
         print_json({"checked": count, "different": [asdict(one) for one in differences]})
     else:
         for one in differences:
-            typer.echo(
-                f"{one.design}: {one.size}: the table has {one.stored}, a simulation gives {one.simulated}"
-            )
-        typer.echo(f"Simulated again: {count}; different: {len(differences)}.")
+            say(f"{one.design}: {one.size}: the table has {one.stored}, a simulation gives {one.simulated}")
+        say(f"Simulated again: {count}; different: {len(differences)}.")
     if differences:
         raise typer.Exit(1)

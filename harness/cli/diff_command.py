@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import JsonOption, out, print_json
+from placerl.harness.cli.common import JsonOption, out, print_json, say
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.revision import store_path
 from placerl.harness.core.row import Row
@@ -60,9 +60,9 @@ def diff_command(
         print_json([asdict(d) | {"key": d.key._asdict(), "provenance": str(d.provenance)} for d in chosen])
     else:
         _show(chosen, f"{before} ({old.revision[:12]}) to {after} ({new.revision[:12]})")
-        typer.echo(", ".join(f"{word}: {count}" for word, count in counts.items()))
+        say(", ".join(f"{word}: {count}" for word, count in counts.items()))
         if elsewhere:
-            typer.echo(f"No verdicts: {elsewhere}.")
+            say(f"No verdicts: {elsewhere}.")
     missing = sum(d.before is not None and d.after is None for d in differences)
     if fail_on and missing:
         typer.echo(f"Missing in {after}: {missing} quantities", err=True)

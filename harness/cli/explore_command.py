@@ -11,7 +11,7 @@ import typer
 
 from placerl.harness.cli.app import OneLineErrors, app
 from placerl.harness.cli.bench.command import numbers, section
-from placerl.harness.cli.common import JsonOption, print_json
+from placerl.harness.cli.common import JsonOption, print_json, print_markdown
 from placerl.harness.cli.explored import (
     DEVICE_HELP,
     NETWORK_HELP,
@@ -123,7 +123,7 @@ def explore_map(
             ),
             [(*(f"{value:,.10g}" for value in (*values, replay.flip_flops)), replay.bound_by)],
         )
-        typer.echo("\n".join(lines))
+        print_markdown(lines)
     _exit_unless(bool(designs), f"no learner pipeline of {network} fits {board.name}, not even DP = 1")
 
 
@@ -214,7 +214,7 @@ def explore_ppo(  # noqa: PLR0913 (a command: its options)
         ]
         title = f"{units} arrays of P x P on {board.name}, {bits} bits: {fitting} of {len(designs)} fit, {MODELLED}"
         columns = ("P", "fits", *designs[0].dataflows, "cycles an iteration", "iterations/s")
-        typer.echo("\n".join(section(title, (*columns, "DSPs", "block RAMs"), rows)))
+        print_markdown(section(title, (*columns, "DSPs", "block RAMs"), rows))
     _exit_unless(bool(fitting), f"none of the arrays that were tried fits {board.name}")
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import JsonOption, ResultsOption, exit_if_failed, print_json
+from placerl.harness.cli.common import JsonOption, ResultsOption, exit_if_failed, print_json, say
+from placerl.harness.cli.screen import Screen
 from placerl.harness.core.errors import NotRunError
 from placerl.harness.core.progress import bar
 from placerl.harness.core.revision import RESULTS
@@ -38,7 +38,7 @@ def gpu_claims_command(
     cells = gpu_claims.cells()
     opened = begin(results, gpu_claims.GPU, fresh)
     done = set() if fresh else within.held(opened.counted(), cells)
-    said = Console(stderr=True)
+    said = Screen(stderr=True)
     said.print(f"{len(cells)} cells, {len(done)} finished before.", markup=False)
     for line in _left_out():
         said.print(f"Left out here: {line}", markup=False, soft_wrap=True)
@@ -55,13 +55,11 @@ def gpu_claims_command(
             }
         )
     else:
-        typer.echo(
-            f"{len(outcome.cells)} cells measured, {len(done)} finished before, {len(outcome.left)} to go."
-        )
+        say(f"{len(outcome.cells)} cells measured, {len(done)} finished before, {len(outcome.left)} to go.")
         if outcome.cut_off:
-            typer.echo(f"The time was up during {outcome.cut_off}, of which nothing is stored.")
+            say(f"The time was up during {outcome.cut_off}, of which nothing is stored.")
         if outcome.left:
-            typer.echo("The same command goes on with these, on this machine or another.")
+            say("The same command goes on with these, on this machine or another.")
     exit_if_failed([cell.key for cell in cells if cell.key in outcome.cells and cell.failed(opened)])
 
 

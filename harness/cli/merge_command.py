@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import JsonOption, ResultsOption, print_json
+from placerl.harness.cli.common import JsonOption, ResultsOption, print_json, say
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.revision import RESULTS, store_path
 from placerl.harness.store.store import Store
@@ -41,9 +41,9 @@ def merge(
         print_json({"taken_in": taken_in, "portability": [asdict(each) for each in portabilities]})
         return
     for path, cells in zip(paths, copied, strict=True):
-        typer.echo(f"{path}: {cells} cells taken in")
+        say(f"{path}: {cells} cells taken in")
     for portability in portabilities:
-        typer.echo(
+        say(
             f"portability over {len(portability.best)} machines, {portability.workload}, "
             f"batch size {portability.batch_size}: {portability.mean.value:,.1f} experiences/s "
             f"({portability.mean.provenance})"

@@ -17,6 +17,7 @@ from placerl.harness.cli.common import (
     WorkloadArgument,
     out,
     print_rows,
+    say,
 )
 from placerl.harness.core.revision import RESULTS
 
@@ -72,4 +73,4 @@ def _print_cycles(rows: "Sequence[PieceTime]") -> None:
     out.print(table)
     for row in counted[:1]:
         clock, source = row.clock_mhz, row.clock_source
-        typer.echo(f"At a clock of {clock:g} MHz, assumed: {source}.")
+        say(f"At a clock of {clock:g} MHz, assumed: {source}.")

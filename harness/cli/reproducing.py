@@ -9,6 +9,7 @@ from rich.console import Console
 
 from placerl.harness.cli import plan_table
 from placerl.harness.cli.common import cluster_extra, out, print_json
+from placerl.harness.cli.screen import Screen
 from placerl.harness.core.progress import bar
 from placerl.harness.core.revision import revision, store_path
 from placerl.harness.plan.tiers import NIGHT, NOT_AT_NIGHT, Tier
@@ -109,7 +110,7 @@ def here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]
     measure = side_by_side.execute if tier is NIGHT else plan.execute
     opened = begin(results, tier, fresh)
     done = _done(opened, tier, cells)
-    _print_plan(Console(stderr=True), tier, cells, done, Machine(**opened.record.machine))
+    _print_plan(Screen(stderr=True), tier, cells, done, Machine(**opened.record.machine))
     with bar("reproduce") as report, recorded(opened):
         # Of another tier a finished cell may be due again when what it needs was measured.
         left = [cell for cell in cells if tier is not NIGHT or cell.key not in done]
@@ -128,6 +129,6 @@ def on_cluster(address: str, tier: Tier, cells: list[Cell], results: Path, fresh
     here = this_machine.describe(measure_links=False)
     with connected(address), Store.open(store_path(results)) as store:
         done = set() if fresh else _finished(store, tier, cells, here)
-        _print_plan(Console(stderr=True), tier, cells, done, here)
+        _print_plan(Screen(stderr=True), tier, cells, done, here)
         with bar("reproduce") as report:
             return on_cluster.execute(store, tier, cells, report, fresh=fresh)

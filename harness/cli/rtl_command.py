@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import JsonOption, print_files, print_json, print_list
+from placerl.harness.cli.common import JsonOption, print_files, print_json, print_list, say
 from placerl.harness.cli.completion import blocks, completed
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.files import write_atomically
@@ -158,7 +158,7 @@ def _print_parameters(name: str, block: "Block", as_json: bool) -> None:
         }
         print_json({"block": name, "description": block.description, "parameters": parameters})
         return
-    typer.echo(f"{name}: {block.description}")
+    say(f"{name}: {block.description}")
     defaults = {f"{key}={value}": f"allowed: {block.allowed[key]}" for key, value in block.defaults.items()}
     print_list(defaults, "parameters", as_json=False)
 

@@ -16,6 +16,7 @@ from placerl.harness.cli.common import (
     cluster_extra,
     out,
     print_json,
+    say,
 )
 from placerl.harness.cli.completion import completed, mappings
 from placerl.harness.cli.schedule_options import with_schedule
@@ -229,7 +230,7 @@ def _divided(opened: "Run", item: "Workload", schedule: Schedule, as_json: bool)
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)
     for line in equation_5.lines(rows, item):
-        typer.echo(line, err=as_json)
+        typer.echo(line, err=True) if as_json else say(line)
     split = equation_5.chosen_split(rows, item)
     return replace(
         schedule, processes=split.actors, learners=split.learners, threads_native=True, pinned=True

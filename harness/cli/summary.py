@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich.table import Table
 
 from placerl.harness import papers
-from placerl.harness.cli.common import in_short, out, print_json
+from placerl.harness.cli.common import in_short, out, print_json, say
 from placerl.harness.core.revision import store_path
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.papers import Outcome
@@ -49,8 +48,8 @@ def write_report(results: Path, as_json: bool, references: Path | None = None, o
         return
     if only:
         for verdict in verdicts:
-            typer.echo("\n".join(_said(verdict)))
-        typer.echo(f"Report: {page.resolve()}")
+            say("\n".join(_said(verdict)))
+        say(f"Report: {page.resolve()}")
         return
     _print_answers(content)
     out.print(_verdicts(content))
@@ -58,10 +57,10 @@ def write_report(results: Path, as_json: bool, references: Path | None = None, o
     missing = (
         f"; {waiting} not run: placerl claims --verdict 'not run' says what each needs" if waiting else ""
     )
-    typer.echo(f"All claims with their numbers: placerl claims{missing}.")
+    say(f"All claims with their numbers: placerl claims{missing}.")
     if timed:
-        typer.echo(f"{noisy:,} of {timed:,} timed rows too noisy ({noisy / timed:.1%})")
-    typer.echo(f"Report: {page.resolve()}")
+        say(f"{noisy:,} of {timed:,} timed rows too noisy ({noisy / timed:.1%})")
+    say(f"Report: {page.resolve()}")
 
 
 def _said(verdict: papers.Verdict) -> list[str]:
@@ -108,13 +107,13 @@ def _print_answers(content: Content) -> None:
     )
     for simulated, where in ((False, "on measured devices"), (True, "with a simulated FPGA")):
         if errors := answers.prediction_errors(content, simulated=simulated):
-            typer.echo(
+            say(
                 f"Predictions of {DEFAULT_STRATEGY}: {errors.median_percent:.1f}% off in the median, {errors.within} "
                 f"of {errors.trainings} within {answers.WITHIN_PERCENT:g}% ({errors.provenance})\n"
                 f"  {where}; {errors.certainty}."
             )
     if said := answers.formula_errors(content):
-        typer.echo(f"The papers' formulas: {said}.")
+        say(f"The papers' formulas: {said}.")
 
 
 def _next(fastest: answers.FastestMapping) -> str:
@@ -141,7 +140,7 @@ def _print_table(title: str, columns: Sequence[str], lines: Sequence[Sequence[st
         table.add_row(*line)
     out.print(table)
     if len(lines) > most:
-        typer.echo(f"  and {len(lines) - most} more in the report")
+        say(f"  and {len(lines) - most} more in the report")
 
 
 def _table(title: str, columns: Sequence[str]) -> Table:

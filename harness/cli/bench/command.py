@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import typer
 
-from placerl.harness.cli.common import JsonOption, ResultsOption, exit_if_failed, print_json
+from placerl.harness.cli.common import JsonOption, ResultsOption, exit_if_failed, print_json, print_markdown
 from placerl.harness.compare import registry
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.files import check_writable, write_atomically
@@ -147,10 +147,10 @@ def carry_out(
     if as_json:
         print_json([row.to_json() for row in stored])
     elif bench.summary is None:
-        typer.echo(text)
+        print_markdown(text.split("\n"))
     else:
         lines = bench.summary(rows)
-        typer.echo("\n".join([*lines, *failures[:SHOWN_FAILURES], f"Table: {folder / 'table.md'}"]))
+        print_markdown([*lines, *failures[:SHOWN_FAILURES], f"Table: {folder / 'table.md'}"])
     write_atomically(folder / "table.md", lambda path: path.write_text(text, encoding="utf-8"))
     if rows:
         bench.draw(rows, folder)

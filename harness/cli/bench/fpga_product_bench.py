@@ -13,7 +13,7 @@ import numpy as np
 import typer
 
 from placerl.harness.cli.bench.command import not_run
-from placerl.harness.cli.common import JsonOption, print_json
+from placerl.harness.cli.common import JsonOption, print_json, say
 from placerl.primitives.fpga.cycles import gemm
 from placerl.primitives.fpga.export import toolchain
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
@@ -85,10 +85,10 @@ def main(
     if as_json:
         print_json(rows)
         return
-    typer.echo(f"P = {side}: {rows[0]['build_cpu_s']} s of processor time to build, or to find built.")
+    say(f"P = {side}: {rows[0]['build_cpu_s']} s of processor time to build, or to find built.")
     for row in rows:
         a, b, c = row["shape"]
-        typer.echo(
+        say(
             f"{row['dataflow']}: {a} x {b} times {b} x {c} is exact in {row['cycles']:,} cycles (`simulated`), "
             f"{row['run_cpu_s']} s of processor time."
         )

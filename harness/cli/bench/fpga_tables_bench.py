@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from placerl.harness.cli.bench.command import not_run, section
-from placerl.harness.cli.common import JsonOption, print_json
+from placerl.harness.cli.common import JsonOption, print_json, print_markdown, say
 from placerl.harness.core.errors import UserError
 from placerl.harness.papers import resources as papers_resources
 from placerl.primitives.fpga.cycles import difference_table
@@ -25,7 +25,7 @@ TABLES = ("differences", "replay", "resources", "placement")
 
 
 def _show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    print("\n".join(section(title, columns, rows)))
+    print_markdown(section(title, columns, rows))
 
 
 def print_differences(rows: Iterable[CycleDifference], as_json: bool) -> None:
@@ -111,8 +111,8 @@ def print_cells(rows: list[dict[str, Any]]) -> None:
     )
     for row in rows:
         for item in row["beside"]:
-            print(f"{item['paper']}: {item['differs']}.")
-    print(papers_resources.tree_note())
+            say(f"{item['paper']}: {item['differs']}.")
+    say(papers_resources.tree_note())
 
 
 def print_placed(as_json: bool) -> None:
@@ -135,7 +135,7 @@ def print_placed(as_json: bool) -> None:
         for name, row in placed.items()
     ]
     _show(title, ["block", "speed grade", "MHz", *kinds.values(), "slowest path"], lines)
-    print(
+    say(
         "It shows that the RTL can be built. The papers' devices are of a much faster process: no clock of theirs."
     )
 

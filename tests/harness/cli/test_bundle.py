@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from placerl.harness.cli import common
 from placerl.harness.machines.bundle import Bundle
 from placerl.harness.machines.measuring import facts_of
 from placerl.harness.platforms import this_machine
@@ -24,13 +25,17 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_bundle_is_written_and_accepted(placerl: Placerl, here: Path) -> None:
+def test_a_bundle_is_written_and_accepted(
+    placerl: Placerl, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(common.out, "width", 60)
     path = here / "bundle.json"
     said = placerl("bundle", "--card", str(here / "card.json"), "--results", str(here), "-o", str(path))
     assert said.status == 0, said
+    assert all(len(line) <= 60 for line in said.out.splitlines() if str(path) not in line)
     assert len(Bundle.read(path).rows) == 10
     checked = placerl("check", str(path))
-    assert (checked.status, checked.out) == (0, f"{path}: accepted\n")
+    assert (checked.status, checked.out.split()) == (0, [f"{path}:", "accepted"])
 
 
 def test_a_refused_bundle_has_its_reasons_and_status_1(placerl: Placerl, here: Path) -> None:
