@@ -81,6 +81,18 @@ newest-tests:
 docs: install  ## the site of the pages in docs/, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
+# The card of this machine and the times of some workloads' pieces, measured now. A store of their own holds no other run.
+MACHINE_WORKLOADS ?= cartpole-dqn cartpole-ddpg cartpole-ppo pendulum-sac pendulum-td3 mountaincar-ddpg hopper-ddpg halfcheetah-sac lunarlander-dqn
+MEASURED := build/machine
+
+.PHONY: machine
+machine: install  ## a bundle of this machine in results/machines, measured in 15 minutes: NAME=amd-zen3-2-cores
+	@test -n "$(NAME)" || { echo "machine: NAME is missing: make machine NAME=amd-zen3-2-cores" >&2; exit 2; }
+	rm -rf $(MEASURED)
+	$(BIN)/placerl card -o $(MEASURED)/card.json
+	for workload in $(MACHINE_WORKLOADS); do $(BIN)/placerl profile $$workload --results $(MEASURED) || exit 1; done
+	$(BIN)/placerl bundle --card $(MEASURED)/card.json --results $(MEASURED) -o results/machines/$(NAME).json
+
 MEMORY := address,undefined
 # A build of the C++ tests and both extensions with some sanitizers ($(1)), and a run of the tests.
 define sanitized

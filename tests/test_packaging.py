@@ -57,7 +57,7 @@ def test_the_wheel_says_that_it_is_typed_and_holds_what_it_reads(wheel: Path) ->
         "placerl/harness/platforms/fixar21.toml",
     } <= names
     shipped = {name.removeprefix("placerl/harness/_shipped/") for name in names if "/_shipped/" in name}
-    folders = ["constraints.txt", "results/papers", "results/reference", "baselines"]
+    folders = ["constraints.txt", "results/machines", "results/papers", "results/reference", "baselines"]
     command = ["git", "-C", str(ROOT), "ls-files", "-z", *folders]
     listed = subprocess.run(command, capture_output=True, check=True).stdout.decode().split("\0")[:-1]
     assert set(listed) <= shipped

@@ -48,6 +48,14 @@ DeviceOption = Annotated[
     str | None,
     typer.Option("--device", help=f"A simulated device: {', '.join(DEVICES)}."),
 ]
+KnownOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--known",
+        metavar="FILE",
+        help="The bundle of a machine that was measured, next to the committed ones; may be repeated.",
+    ),
+]
 PrecisionOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -8,8 +8,14 @@ import typer
 from rich.table import Table
 
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import BatchSizeOption, JsonOption, WorkloadArgument, out, print_json
-from placerl.harness.core.errors import UserError
+from placerl.harness.cli.common import (
+    BatchSizeOption,
+    JsonOption,
+    KnownOption,
+    WorkloadArgument,
+    out,
+    print_json,
+)
 
 
 @app.command(epilog="Example: `placerl predict cartpole-dqn --card theirs.json --known mine-bundle.json`")
@@ -18,12 +24,7 @@ def predict(
     card: Annotated[
         Path, typer.Option("--card", metavar="FILE", help="The card of the machine that is not here.")
     ],
-    known: Annotated[
-        list[Path],
-        typer.Option(
-            "--known", metavar="FILE", help="The bundle of a machine that was measured; may be repeated."
-        ),
-    ],
+    known: KnownOption = None,
     batch_size: BatchSizeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -32,23 +33,13 @@ def predict(
     The more bundles of different machines are given, the narrower are the 95% intervals.
     """
     from placerl.harness import workloads
-    from placerl.harness.machines.bundle import Bundle
     from placerl.harness.machines.card import Card
-    from placerl.harness.machines.checking import problems
     from placerl.harness.machines.predicting import Predictor
+    from placerl.harness.machines.renting import known_machines
 
     item = workloads.load(name)
     size = batch_size or item.training.batch_size
-    there, bundles = Card.read(card), [Bundle.read(path) for path in known]
-    for path, one in zip(known, bundles, strict=True):
-        for reason in problems(one):
-            raise UserError(path, "bundle", reason, "what `placerl check` accepts")
-    of_size = [
-        one for one in bundles if any((row.workload, row.batch_size) == (item.name, size) for row in one.rows)
-    ]
-    if not of_size:
-        sizes = sorted({f"{row.workload} {row.batch_size}" for one in bundles for row in one.rows})
-        raise UserError("command line", "--known", f"no time of {item.name} {size}", ", ".join(sizes))
+    there, bundles = Card.read(card), known_machines(known or (), item.name, size)
     found = [
         one
         for one in Predictor(bundles).predictions(there)
@@ -58,7 +49,10 @@ def predict(
         print_json([_plain(asdict(one)) for one in found])
         return
     out.print(f"{item.name}, batch size {size}, on {there.facts.cpu}: predicted (modelled)")
-    out.print(f"From {len(of_size)} known machine{'s' * (len(of_size) > 1)}")
+    count = sum(
+        any((row.workload, row.batch_size) == (item.name, size) for row in one.rows) for one in bundles
+    )
+    out.print(f"From {count} known machine{'s' * (count > 1)}")
     table = Table(box=None, padding=(0, 1, 0, 0))
     table.add_column("primitive", overflow="fold")
     table.add_column("target", overflow="fold")

@@ -63,7 +63,7 @@ class Suite(StrEnum):
     SCALE = "scale", "a simulated cluster over its nodes", _ANY
     SOAK = "soak", "a training of hours: memory, threads and pace", _ANY
     BENCH_ADAPTERS = "bench-adapters", "this replay in other libraries", _ANY
-    BENCH_CARDS = "bench-cards", "predictions of machines from their cards", _TIME
+    BENCH_CARDS = "bench-cards", "predictions of machines from their cards", f"{_TIME} gradient_steps_per_s"
     BENCH_CLUSTER = "bench-cluster", "cells on several machines", _ANY
     BENCH_ENVIRONMENTS = "bench-environments", "steps of environments in every library", _ANY
     BENCH_GPU = "bench-gpu", "gradient steps that stay on a device, and the same called by the host", _ANY

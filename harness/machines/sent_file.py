@@ -70,6 +70,16 @@ class SentFile(TomlTable):
         return check(cls, tables, path)
 
 
+def format_of(path: Path, largest_bytes: int) -> str:
+    """Return the name and version of the schema that a file states; empty if it states none.
+
+    Raises:
+        UserError: the file is missing, larger than `largest_bytes`, or no JSON.
+    """
+    tables = _json(path, largest_bytes)
+    return str(tables.get("format", "")) if isinstance(tables, dict) else ""
+
+
 def _json(path: Path, largest_bytes: int) -> Any:
     """Return the content of a JSON file.
 

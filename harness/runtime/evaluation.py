@@ -96,7 +96,7 @@ def best_mean(episodes: Sequence[Episode]) -> float | None:
     Args:
         episodes: the episodes of a training, in the order in which they ended.
     """
-    means = _running_means(episodes)
+    means = running_means([episode.episode_return for episode in episodes])
     return float(means.max()) if means.size else None
 
 
@@ -123,7 +123,7 @@ def solved(stretches: Sequence[Progress], threshold: float) -> Solved | None:
         threshold: the return at which the task counts as solved.
     """
     episodes = [episode for stretch in stretches for episode in stretch.episodes]
-    reached = np.flatnonzero(_running_means(episodes) >= threshold)
+    reached = np.flatnonzero(running_means([episode.episode_return for episode in episodes]) >= threshold)
     if not reached.size:
         return None
     at = episodes[int(reached[0]) + EPISODES - 1].environment_step
@@ -135,9 +135,8 @@ def solved(stretches: Sequence[Progress], threshold: float) -> Solved | None:
     return Solved(at, wall_s)
 
 
-def _running_means(episodes: Sequence[Episode]) -> npt.NDArray[np.float64]:
-    """Return the mean return of each `EPISODES` episodes in a row; empty if there are fewer."""
-    if len(episodes) < EPISODES:
+def running_means(returns: Sequence[float]) -> npt.NDArray[np.float64]:
+    """Return the mean of each `EPISODES` returns in a row, in order; empty if there are fewer."""
+    if len(returns) < EPISODES:
         return np.empty(0)
-    returns = np.array([episode.episode_return for episode in episodes])
-    return np.lib.stride_tricks.sliding_window_view(returns, EPISODES).mean(1)
+    return np.lib.stride_tricks.sliding_window_view(np.asarray(returns, np.float64), EPISODES).mean(1)

@@ -4,13 +4,14 @@
 
 The machines are the bundles in a folder, and variants of this one, whose bundles are measured where the folder lacks
 them: one core, narrower vectors, a quota, a neighbour (`harness.machines.variants`). Nothing else should run meanwhile.
-A prediction is judged by its error and by whether its 95% interval holds the time that was measured.
+A prediction is judged by its error and by whether its 95% interval holds the time that was measured. The rates of
+mappings are composed of predicted times and of measured ones, and the choice by the former is judged by what it loses.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import numpy as np
 import typer
@@ -19,6 +20,7 @@ from placerl.harness.cli.bench.command import Bench, cell, chosen, joined, secti
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
+from placerl.harness.machines import rates
 from placerl.harness.machines.bundle import Bundle
 from placerl.harness.machines.predicting import BOUNDS, leave_one_out
 from placerl.harness.machines.variants import VARIANTS, measured
@@ -46,6 +48,26 @@ class CardPrediction(BenchResult, table="card_prediction"):
     bound_by: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class CardRate(BenchResult, table="card_rate"):
+    """The predicted rate of a mapping on a machine that was left out, with the interval of the prediction.
+
+    Attributes:
+        machine: name of the machine's bundle, without its suffix.
+        mapping: the mapping.
+        measured_gps: gradient steps per second, composed of the times that were measured there.
+        chosen: whether the predictions choose the mapping.
+    """
+
+    machine: str
+    mapping: str
+    measured_gps: float
+    chosen: bool
+
+
+Judged = TypeVar("Judged", CardPrediction, CardRate)
+
+
 def bundle_of(variant: str, workload: str, batch_size: int, seconds: float, folder: Path) -> Bundle:
     """Return the bundle of a variant of this machine, measured unless the folder holds it."""
     path = folder / f"{workload}-{batch_size}-{variant.replace(' ', '-')}{SUFFIX}"
@@ -55,11 +77,12 @@ def bundle_of(variant: str, workload: str, batch_size: int, seconds: float, fold
     return measured(VARIANTS[variant], workload, batch_size, seconds, path)
 
 
-def predictions(machines: dict[str, Bundle]) -> list[CardPrediction]:
-    """Return what the other machines predict for each piece of each machine."""
-    names = list(machines)
-    rows = []
-    for one in leave_one_out(list(machines.values())):
+def predictions(machines: dict[str, Bundle]) -> list[BenchResult]:
+    """Return what the other machines predict for each piece and each mapping of each machine."""
+    names, known = list(machines), list(machines.values())
+    left_out = leave_one_out(known)
+    rows: list[BenchResult] = []
+    for one in left_out:
         piece = one.predicted.row
         rows.append(
             CardPrediction(
@@ -80,41 +103,80 @@ def predictions(machines: dict[str, Bundle]) -> list[CardPrediction]:
                 bound_by=max(BOUNDS, key=one.predicted.bounds.__getitem__),
             )
         )
+    for rate in rates.leave_one_out(known, left_out):
+        predicted = rate.predicted
+        rows.append(
+            CardRate(
+                suite=SUITE,
+                workload=predicted.workload,
+                primitive="training",
+                batch_size=predicted.batch_size,
+                quantity="predicted_gradient_steps_per_s",
+                provenance=Provenance.MODELLED,
+                value=predicted.value,
+                low=predicted.low,
+                high=predicted.high,
+                machine=names[rate.machine],
+                mapping=predicted.mapping,
+                measured_gps=rate.measured.value or 0.0,
+                chosen=bool(predicted.chosen),
+            )
+        )
     return rows
 
 
-def table(rows: Sequence[CardPrediction]) -> str:
-    """Return errors and coverage as Markdown, by machine and by kind of piece.
+def table(rows: Sequence[BenchResult]) -> str:
+    """Return errors and coverage as Markdown: by machine and by kind of piece, and of the rates of mappings.
 
     Args:
         rows: what `predictions` returned.
     """
-    by_machine: dict[str, list[CardPrediction]] = {}
-    by_kind: dict[str, list[CardPrediction]] = {}
-    for row in rows:
-        by_machine.setdefault(row.machine, []).append(row)
-        kind = f"{row.primitive.partition('.')[0]} on {row.backend}"
-        by_kind.setdefault(kind, []).append(row)
+    pieces = [row for row in rows if isinstance(row, CardPrediction)]
+    mapped = [row for row in rows if isinstance(row, CardRate)]
+    kinds = _grouped((f"{row.primitive.partition('.')[0]} on {row.backend}", row) for row in pieces)
+    judged = ("median error", "95% of errors within", "in interval")
     lines = ["# Predictions from cards, each machine left out in turn (modelled)", ""]
-    for title, groups in (("By machine", by_machine), ("By kind of piece", by_kind)):
+    for title, groups in (
+        ("By machine", _grouped((row.machine, row) for row in pieces)),
+        ("By kind of piece", kinds),
+    ):
         cells = [[name, *_judged(group)] for name, group in groups.items()]
+        lines += section(title, ("of", "pieces", *judged), cells)
+    lines += section("All", ("pieces", *judged), [_judged(pieces)])
+    if mapped:
+        by_cell = _grouped((f"{row.machine}, {row.workload} {row.batch_size}", row) for row in mapped)
+        cells = [[name, *_judged(group), _choice(group)] for name, group in by_cell.items()]
+        title = "Rates of mappings, composed of predicted and of measured times, and what the choice loses"
         lines += section(
-            title, ("of", "pieces", "median error", "95% of errors within", "in interval"), cells
+            title, ("of", "mappings", *judged, "chosen"), [*cells, ["all", *_judged(mapped), ""]]
         )
-    return "\n".join(
-        [
-            *lines,
-            *section(
-                "All", ("pieces", "median error", "95% of errors within", "in interval"), [_judged(rows)]
-            ),
-        ]
+    return "\n".join(lines)
+
+
+def _grouped(named: Iterable[tuple[str, Judged]]) -> dict[str, list[Judged]]:
+    groups: dict[str, list[Judged]] = {}
+    for name, row in named:
+        groups.setdefault(name, []).append(row)
+    return groups
+
+
+def _judged(rows: Sequence[CardPrediction] | Sequence[CardRate]) -> list[str]:
+    measured = np.array(
+        [row.measured_s if isinstance(row, CardPrediction) else row.measured_gps for row in rows]
     )
-
-
-def _judged(rows: Sequence[CardPrediction]) -> list[str]:
-    errors = np.abs([(row.value or 0.0) / row.measured_s - 1 for row in rows])
-    covered = np.mean([(row.low or 0.0) <= row.measured_s <= (row.high or 0.0) for row in rows])
+    low, value, high = np.array([(row.low, row.value, row.high) for row in rows], np.float64).T
+    errors = np.abs(value / measured - 1)
+    covered = np.mean((low <= measured) & (measured <= high))
     return [str(len(rows)), f"{np.median(errors):.1%}", f"{np.quantile(errors, 0.95):.1%}", f"{covered:.1%}"]
+
+
+def _choice(rows: Sequence[CardRate]) -> str:
+    """Return the chosen mapping, and the share of the best rate that it loses."""
+    best = max(row.measured_gps for row in rows)
+    for row in rows:
+        if row.chosen:
+            return f"{row.mapping}, loses {1 - row.measured_gps / best:.1%}"
+    return "none that was measured"
 
 
 def bench(
@@ -135,11 +197,11 @@ def bench(
     variants: Annotated[
         str, typer.Option("--variants", help="Variants of this machine, separated by commas, or `none`.")
     ] = joined(tuple(VARIANTS)),
-) -> Bench[CardPrediction]:
-    """Predict each machine's primitives from its card and the other machines, and compare with what was measured."""
+) -> Bench[BenchResult]:
+    """Predict each machine's primitives and mappings from its card and the other machines; compare with what it did."""
     asked = chosen("--variants", variants, tuple(VARIANTS))
 
-    def measure(report: Report) -> Sequence[CardPrediction]:
+    def measure(report: Report) -> Sequence[BenchResult]:
         machines = {}
         for number, variant in enumerate(asked):
             report(number, len(asked), variant)
@@ -152,7 +214,7 @@ def bench(
 
     return Bench(
         SUITE,
-        CardPrediction,
+        BenchResult,
         [cell(f"{SUITE}/{workload}/{batch_size}", measure)],
         table,
         selecting=("workload", "batch_size"),

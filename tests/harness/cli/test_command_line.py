@@ -32,6 +32,7 @@ USERS_KNOW = {
     "merge",
     "predict",
     "profile",
+    "rent",
     "report",
     "reproduce",
     "rtl",

@@ -26,7 +26,7 @@ def test_times_are_predicted_with_intervals(
     placerl: Placerl, files: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(predict_command.out, "width", 60)
-    monkeypatch.setattr("placerl.harness.machines.checking.problems", lambda bundle: [])  # they are invented
+    monkeypatch.setattr("placerl.harness.machines.renting.problems", lambda bundle: [])  # they are invented
     said = placerl("predict", "cartpole-dqn", "--batch-size", "32", *files)
     assert said.status == 0, said
     assert "From 2 known machines" in said.out

@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+from placerl.harness.cli.bench.cards_bench import CardRate, predictions, table
+from placerl.harness.machines.bundle import Bundle
 from tests.harness.cli.command_line import Placerl
 from tests.harness.machines.honest_bundles import honest
-from tests.harness.machines.test_predicting import invented
+from tests.harness.machines.test_predicting import invented, moved
+from tests.harness.machines.test_rates import committed_run, slower
 
 
 def test_bundles_that_are_there_are_judged(placerl: Placerl, tmp_path: Path) -> None:
@@ -21,3 +24,29 @@ def test_bundles_that_are_there_are_judged(placerl: Placerl, tmp_path: Path) -> 
     rows = json.loads(placerl("bench", "cards", "--variants", "one core", *folders, "--json").out)
     assert {row["machine"] for row in rows} >= {f"machine-{seed}" for seed in range(4)}
     assert all(row["low"] < row["value"] < row["high"] for row in rows)
+
+
+def test_rates_of_mappings_are_judged_and_what_the_choice_loses() -> None:
+    """A machine whose fastest mapping takes three times as long as its card says chooses it all the same."""
+    here, _ = committed_run()
+    there = {f"x{factor:g}": [moved(row, factor) for row in here.rows] for factor in (1.0, 1.5, 2.0)}
+    slow = [moved(row, 3.0) if row.primitive.startswith("native_round.") else row for row in there["x2"]]
+    cards = {name: slower(float(name[1:])) for name in there}
+    machines = {
+        name: Bundle(
+            format=Bundle.FORMAT, card=cards[name], rows=tuple(slow if name == "x2" else rows)
+        ).sealed()
+        for name, rows in there.items()
+    }
+    rows = predictions(machines)
+    by_mapping = {row.mapping: row for row in rows if isinstance(row, CardRate) and row.machine == "x2"}
+    assert len(by_mapping) > 10
+    fastest = by_mapping["native-native-cpu"]
+    assert fastest.chosen
+    assert (fastest.value or 0) > 2 * fastest.measured_gps
+    errors = {
+        m: (row.value or 0) / row.measured_gps - 1 for m, row in by_mapping.items() if row is not fastest
+    }
+    assert max(map(abs, errors.values())) < 0.05
+    best = max(row.measured_gps for row in by_mapping.values())
+    assert f"native-native-cpu, loses {1 - fastest.measured_gps / best:.1%}" in table(rows)

@@ -1,0 +1,158 @@
+"""Learning curves: after how many gradient steps the trainings of a workload first reached a return.
+
+Gradient steps do not depend on the machine, so that trainings of one machine say how many another one needs. The curves
+are those of `placerl run`, with the return of every episode, and of `placerl learn`, with means over tenths of a
+training.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from placerl.harness.compare import learning
+from placerl.harness.core.errors import NotRunError
+from placerl.harness.core.revision import store_path
+from placerl.harness.core.row import Row
+from placerl.harness.runtime.evaluation import EPISODES, running_means
+from placerl.harness.store import reference
+from placerl.harness.store.rows import LearningResult, TrainingResult
+from placerl.harness.store.store import Store
+from placerl.harness.workloads import Workload
+
+_EPISODES, _STRETCHES = "episode_return", "final_return"
+"""Quantities of the rows that hold a curve: the returns of a training's episodes, and means over its stretches."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The learning curve of one training.
+
+    Attributes:
+        seed: seed of everything random in it.
+        length: gradient steps of the training.
+        steps: (N,) gradient steps that were done when each mean was reached, ascending.
+        means: (N,) mean returns: of `EPISODES` episodes in a row, or of a stretch of training.
+    """
+
+    seed: int
+    length: int
+    steps: npt.NDArray[np.float64]
+    means: npt.NDArray[np.float64]
+
+    def steps_to(self, level: float) -> float:
+        """Return the gradient steps until a mean first was at least `level`; infinity if none was."""
+        there = np.flatnonzero(self.means >= level)
+        return float(self.steps[there[0]]) if there.size else inf
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The learning curves of a workload, one for each seed, at least one.
+
+    Attributes:
+        source: the run that trained them.
+    """
+
+    source: str
+    curves: tuple[Curve, ...]
+
+    @property
+    def longest(self) -> int:
+        """Gradient steps of the longest training."""
+        return max(one.length for one in self.curves)
+
+    def steps_to(self, level: float) -> list[float]:
+        """Return each training's gradient steps until it first reached `level`; infinity for one that never did."""
+        return [one.steps_to(level) for one in self.curves]
+
+
+def load(workload: Workload, batch_size: int, results: Path | None = None) -> Curves:
+    """Return the learning curves of the last run that trained a workload with its own settings.
+
+    Args:
+        results: folder of the store to read; None: the committed reference runs.
+
+    Raises:
+        NotRunError: no run trained it; the message names the command that does.
+        UserError: the store does not exist or is damaged.
+    """
+    for source, rows in _runs(workload.name, results):
+        if curves := of_rows(workload, batch_size, rows):
+            return Curves(source, curves)
+    where = "committed run" if results is None else f"run in {results}"
+    raise NotRunError(
+        f"needs a learning curve, which no {where} has for {workload.name} at batch size {batch_size}: "
+        f"`placerl run {workload.name} --batch-size {batch_size} --results FOLDER` once with each of several "
+        "`--seed`, then `--curves FOLDER`"
+    )
+
+
+def of_rows(workload: Workload, batch_size: int, rows: Iterable[Row]) -> tuple[Curve, ...]:
+    """Return the curves that some rows hold, one for each seed: the last, with the returns of episodes if there are.
+
+    Rows of a schedule with options, such as batches sampled ahead, and of settings that were tried are left out, since
+    they may learn otherwise.
+    """
+    coarse: dict[int, Curve] = {}
+    fine: dict[int, Curve] = {}
+    for row in rows:
+        if row.workload != workload.name or row.batch_size != batch_size or row.value is None:
+            continue
+        if isinstance(row, TrainingResult) and row.quantity == _EPISODES:
+            if not row.options and row.tried is None and row.seed is not None:
+                fine[row.seed] = _of_episodes(workload, row)
+        elif isinstance(row, LearningResult) and row.quantity == _STRETCHES and row.seed is not None:
+            own = row.system.split(" (")[0] in (learning.OURS, learning.OWN_SETTINGS)
+            if own and row.options == learning.settings_of(workload):
+                coarse[row.seed] = _of_stretches(row)
+    return tuple(curve for _, curve in sorted((coarse | fine).items()))
+
+
+def _of_episodes(workload: Workload, row: TrainingResult) -> Curve:
+    """Return the curve of a training from the environment steps at which its episodes ended.
+
+    The warm-up with random actions comes before the first gradient step; on-policy there is none.
+    """
+    assert row.seed is not None
+    assert row.gradient_steps is not None
+    assert row.environment_steps is not None
+    ends = np.asarray(row.episode_ends or (), np.float64)[EPISODES - 1 :]
+    if workload.algorithm.name == "ppo":
+        steps = ends * row.gradient_steps / row.environment_steps
+    else:
+        steps = row.gradient_steps - (row.environment_steps - ends) / workload.training.update_interval
+    return Curve(row.seed, row.gradient_steps, np.maximum(0.0, steps), running_means(row.samples))
+
+
+def _of_stretches(row: LearningResult) -> Curve:
+    assert row.seed is not None
+    assert row.gradient_steps is not None
+    steps = np.asarray(row.steps_by_stretch or (), np.float64)
+    means = np.array([np.nan if one is None else one for one in row.mean_returns or ()], np.float64)
+    return Curve(row.seed, row.gradient_steps, steps * row.gradient_steps / steps[-1], means)
+
+
+def _of_trainings(table: pd.DataFrame) -> "pd.Series[bool]":
+    return table["quantity"].isin((_EPISODES, _STRETCHES)) & table["value"].notna()
+
+
+def _runs(workload: str, results: Path | None) -> Iterator[tuple[str, Sequence[Row]]]:
+    """Yield the rows of each run, the last run first, and what the run is called."""
+    if results is None:
+        committed = reference.load(kept=_of_trainings)
+        for one in sorted(committed, key=lambda one: one.run.started_at, reverse=True):
+            yield f"committed run {one.name} of {one.run.started_at[:10]}", one.measurements
+        return
+    path = store_path(results)
+    with closing(Store.open(path, read_only=True)) as store:
+        for run in reversed(store.runs()):
+            yield (
+                f"run {run.id} of {path}, {run.started_at[:10]}",
+                store.measurements(run=run.id, workload=workload),
+            )

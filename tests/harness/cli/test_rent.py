@@ -1,0 +1,82 @@
+"""`placerl rent` ranks machines by what a training to a return takes and costs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from placerl.harness.cli import rent_command
+from placerl.harness.store.store import Store
+from tests.harness.cli.command_line import Placerl, refused
+from tests.harness.machines.test_curves import ITEM, SIZE, trained
+from tests.harness.machines.test_prices import ONE
+from tests.harness.machines.test_rates import NAME, committed_run, slower
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a measured machine and two cards, of which one is twice and one three times as slow."""
+    committed_run()[0].write(tmp_path / "cards" / "measured.json")
+    for name, factor in (("twice", 2.0), ("thrice", 3.0)):
+        slower(factor).write(tmp_path / "cards" / f"{name}.json")
+    return tmp_path
+
+
+def test_machines_are_ranked_by_cost_with_intervals(
+    placerl: Placerl, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rent_command.out, "width", 60)
+    prices = [
+        ONE.replace('"a"', f'"{name}"').replace("0.5", cost)
+        for name, cost in (("thrice", "1"), ("twice", "4"))
+    ]
+    (folder / "prices.toml").write_text("".join([*prices, ONE]))
+    asked = ["rent", NAME, "--until", "475", "--cards", str(folder / "cards")]
+    asked += ["--prices", str(folder / "prices.toml")]
+    said = placerl(*asked)
+    assert said.status == 0, said
+    assert all(len(line) <= 60 for line in said.out.splitlines())
+    assert "1 of 1 seeds arrived after 130,078 gradient steps" in said.out.replace("\n", " ").replace(
+        "  ", " "
+    )
+    for line in (
+        "measured: no price",
+        "a: a price, but no card",
+        "twice: 4 EUR an hour, made up, 2026-11-01",
+    ):
+        assert line in said.out
+    rows = json.loads(placerl(*asked, "--json").out)
+    assert [row["machine"] for row in rows] == ["thrice", "twice", "measured"]
+    assert [row["inputs"] for row in rows] == ["modelled", "modelled", "measured"]
+    for row in rows:
+        assert row["low_seconds"] < row["seconds"] < row["high_seconds"]
+    assert rows[0]["cost"] == pytest.approx(rows[0]["seconds"] / 3600)
+    assert rows[2]["cost"] is None
+
+
+def test_a_return_that_no_seed_reached_is_not_run(placerl: Placerl, folder: Path) -> None:
+    said = placerl("rent", NAME, "--until", "501", "--cards", str(folder / "cards"))
+    assert said.status == 1
+    assert "measured" in said.out
+    assert "never" in said.out
+    assert "none of 1 trainings reached it" in said.err
+    assert "--curves FOLDER" in said.err
+
+
+def test_without_a_curve_the_rates_are_shown_and_the_command_that_makes_one(
+    placerl: Placerl, folder: Path
+) -> None:
+    with Store.open(folder / "placerl.sqlite") as store:
+        store.begin_run("quick", "r", {"fingerprint": "f"}).finish("cell", [trained(0)])
+    options = ["--cards", str(folder / "cards"), "--curves", str(folder)]
+    said = placerl("rent", NAME, "--until", "475", *options)
+    assert said.status == 1
+    assert "not run" in said.out
+    assert f"`placerl run {NAME} --batch-size 32" in said.err
+
+
+def test_what_is_mistaken_is_refused(placerl: Placerl, folder: Path) -> None:
+    cards = ["--until", "475", "--cards", str(folder / "cards")]
+    refused(placerl("rent", ITEM.name, *cards), "--known", f"no time of {ITEM.name} {SIZE}", NAME)
+    (folder / "prices.toml").write_text(ONE.replace('"a"', '"thrise"'))
+    refused(placerl("rent", NAME, *cards, "--prices", str(folder / "prices.toml")), "did you mean thrice?")

@@ -1,0 +1,116 @@
+"""Learning curves say after how many gradient steps a return was first reached, from trainings of the same settings."""
+
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from placerl.harness import workloads
+from placerl.harness.compare import learning
+from placerl.harness.core.errors import NotRunError
+from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.suites import Suite
+from placerl.harness.machines import curves
+from placerl.harness.runtime.evaluation import EPISODES
+from placerl.harness.store.rows import LearningResult, TrainingResult
+from placerl.harness.store.store import Store
+
+ITEM = workloads.load("cartpole-ddpg")
+SIZE = ITEM.training.batch_size
+
+
+def trained(seed: int, first: float = 0.0, warm_up: int = 100, **fields: object) -> TrainingResult:
+    """Return a training of 1,000 gradient steps, whose returns rise by 1 with each of 50 episodes."""
+    interval = ITEM.training.update_interval
+    steps = warm_up + 1000 * interval
+    row = TrainingResult(
+        suite=Suite.RUN,
+        workload=ITEM.name,
+        primitive="training",
+        batch_size=SIZE,
+        quantity="episode_return",
+        provenance=Provenance.MEASURED,
+        value=first + 49,
+        samples=tuple(first + number for number in range(50)),
+        episode_ends=[steps * (number + 1) // 50 for number in range(50)],
+        seed=seed,
+        options={},
+        gradient_steps=1000,
+        environment_steps=steps,
+    )
+    return replace(row, **fields)  # type: ignore[arg-type]
+
+
+def learnt(seed: int) -> LearningResult:
+    """Return a training by `placerl learn`: 1,000 gradient steps in ten stretches with the returns 0, 10, ..., 90."""
+    return LearningResult(
+        suite=Suite.LEARN,
+        workload=ITEM.name,
+        primitive="training",
+        batch_size=SIZE,
+        quantity="final_return",
+        provenance=Provenance.MEASURED,
+        system=learning.OWN_SETTINGS,
+        value=90.0,
+        seed=seed,
+        gradient_steps=1000,
+        steps_by_stretch=[400 * stretch for stretch in range(1, 11)],
+        mean_returns=[None, *(10.0 * stretch for stretch in range(1, 10))],
+        options=learning.settings_of(ITEM),
+    )
+
+
+def test_a_return_is_reached_where_episodes_in_a_row_have_it_in_the_mean() -> None:
+    (one,) = curves.of_rows(ITEM, SIZE, [trained(0, warm_up=0)])
+    assert one.steps_to((EPISODES - 1) / 2) == pytest.approx(1000 * EPISODES / 50)
+    assert one.steps_to(49) == inf
+    assert one.length == 1000
+
+
+def test_the_warm_up_takes_no_gradient_step() -> None:
+    (one,) = curves.of_rows(ITEM, SIZE, [trained(0, warm_up=3_000_000)])
+    assert one.steps_to(0) == 0
+    assert one.steps_to(39.5) == pytest.approx(1000)
+
+
+def test_a_stretch_of_training_counts_from_its_end() -> None:
+    (one,) = curves.of_rows(ITEM, SIZE, [learnt(3)])
+    assert (one.seed, one.steps_to(10), one.steps_to(11), one.steps_to(91)) == (3, 200, 300, inf)
+
+
+def test_only_trainings_with_the_workloads_settings_count() -> None:
+    others = [
+        trained(1, options={"presampled_batches": 8}),
+        trained(2, tried="no clipping"),
+        trained(3, batch_size=SIZE + 1),
+        replace(learnt(4), system="sb3"),
+        replace(learnt(5), options={"replay.prioritized": not ITEM.replay.prioritized}),
+    ]
+    assert [one.seed for one in curves.of_rows(ITEM, SIZE, [*others, trained(0)])] == [0]
+
+
+def test_the_returns_of_episodes_come_before_means_of_stretches() -> None:
+    found = curves.of_rows(ITEM, SIZE, [trained(1), learnt(0), learnt(1)])
+    assert [len(one.means) for one in found] == [10, 50 - EPISODES + 1]
+
+
+def test_the_last_run_with_curves_of_the_workload_counts(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "placerl.sqlite") as store:
+        for number, first in enumerate((0.0, 100.0)):
+            run = store.begin_run("quick", f"r{number}", {"fingerprint": "f"})
+            run.finish("cell", [trained(0, first)])
+        other = replace(trained(0), workload="cartpole-dqn")
+        store.begin_run("quick", "r2", {"fingerprint": "f"}).finish("cell", [other])
+    found = curves.load(ITEM, SIZE, tmp_path)
+    assert found.steps_to(100)[0] < inf
+    assert "run 2 of" in found.source
+    with pytest.raises(NotRunError, match="placerl run cartpole-ddpg --batch-size 7"):
+        curves.load(ITEM, 7, tmp_path)
+
+
+def test_committed_runs_have_curves() -> None:
+    item = workloads.load("cartpole-dqn")
+    found = curves.load(item, item.training.batch_size)
+    assert "committed run" in found.source
+    assert min(found.steps_to(20)) < found.longest
