@@ -91,14 +91,6 @@ def results(content: Content, name: str, joint: Sequence[JointVerdict]) -> str:
 
 
 def _results(content: Content) -> Iterator[str]:
-    for compared in answers.against_libraries(content):
-        if compared.sb3 and compared.sb3.ratio:
-            ratio, verdict = compared.sb3.ratio, compared.sb3.verdict
-            yield (
-                f"Trains {_named(compared.workload)} {ratio.value:.3g} times as fast as Stable-Baselines3 on the same "
-                f"CPU{_interval(ratio)}, {_RETURNS.get(verdict, verdict)}; {compared.batch_size} transitions a batch "
-                f"({ratio.provenance})"
-            )
     if errors := answers.prediction_errors(content):
         said = answers.formula_errors(content)
         yield (
@@ -113,6 +105,14 @@ def _results(content: Content) -> Iterator[str]:
             f"than the best placement that was run in the median of {regret.choices} choices, at most "
             f"{regret.most_percent:.1f}% ({regret.provenance})"
         )
+    for compared in answers.against_libraries(content):
+        if compared.sb3 and compared.sb3.ratio:
+            ratio, verdict = compared.sb3.ratio, compared.sb3.verdict
+            yield (
+                f"Trains {_named(compared.workload)} {ratio.value:.3g} times as fast as Stable-Baselines3 on the same "
+                f"CPU{_interval(ratio)}, {_RETURNS.get(verdict, verdict)}; {compared.batch_size} transitions a batch "
+                f"({ratio.provenance})"
+            )
 
 
 def _named(workload: str) -> str:
