@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -134,6 +135,11 @@ def set_blas_threads(threads: int) -> None:
 
 def versions() -> dict[str, str]:
     """Return the versions, by name, of Python and of the installed packages that affect measurements."""
+    return dict(_versions())
+
+
+@cache  # each row of a measurement has them, and packages' files are searched for them
+def _versions() -> dict[str, str]:
     by_package = {"python": sys.version.split()[0]}
     for package in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):

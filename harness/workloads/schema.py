@@ -14,6 +14,7 @@ description = "..."
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -216,11 +217,18 @@ def load(name_or_path: str | Path) -> Workload:
     """
     text = str(name_or_path)
     if text in names():
-        path = _FOLDER / f"{text}.toml"
-    elif text.endswith(".toml"):
-        path = Path(text)
-    else:
-        raise UserError("workload", "name", repr(text), f"{', '.join(names())}, or a path that ends in .toml")
+        return _shipped(_FOLDER / f"{text}.toml")
+    if text.endswith(".toml"):
+        return _from_file(Path(text))
+    raise UserError("workload", "name", repr(text), f"{', '.join(names())}, or a path that ends in .toml")
+
+
+@cache  # a plan loads each many times, and its check creates the environment
+def _shipped(path: Path) -> Workload:
+    return _from_file(path)
+
+
+def _from_file(path: Path) -> Workload:
     workload = from_tables(read_toml(path), path)
     check_environment(workload.environment, path)
     return workload

@@ -95,10 +95,10 @@ class Random:
 
     def word(self, where: NDArray[np.bool_] | None = None) -> Integers:
         """Return the next word of each agent, (N,). Agents that are not in `where` do not advance."""
-        x, y, z, w = self._state
+        x, w = self._state[0], self._state[3]
         t = (x ^ x << 11) & 0xFFFFFFFF
-        after = np.stack([y, z, w, w ^ w >> 19 ^ t ^ t >> 8])
-        word = after[3]
+        word = w ^ w >> 19 ^ t ^ t >> 8
+        after = np.concatenate([self._state[1:], word[None]])
         self._state = after if where is None else np.where(where, after, self._state)
         return word
 
@@ -233,12 +233,9 @@ class GoldenAgents:
         """Return leaves (N, batch), each drawn with a probability proportional to its priority."""
         sums = self._priorities.cumsum(1)
         total = sums[:, -1]
-        leaves = np.zeros((len(total), self.settings.batch), np.int64)
-        for number in range(self.settings.batch):
-            random = self._random.word(where) >> (32 - STATE_FRACTION)
-            prefix = execute(program.SAMPLE, {"random": random, "total": total})["t"]
-            prefix = np.minimum(prefix, total - 1)
-            leaves[:, number] = [
-                np.searchsorted(row, one, side="right") for row, one in zip(sums, prefix, strict=True)
-            ]
-        return leaves
+        words = np.stack([self._random.word(where) for _ in range(self.settings.batch)])
+        drawn = {"random": words >> (32 - STATE_FRACTION), "total": total}
+        prefixes = np.minimum(execute(program.SAMPLE, drawn)["t"], total - 1).T
+        return np.stack(
+            [np.searchsorted(row, some, side="right") for row, some in zip(sums, prefixes, strict=True)]
+        )
