@@ -32,10 +32,10 @@ $(VENV)/installed: $(VENV)/build-tools $(VENV)/modules $(NATIVE_SOURCES)
 
 install: $(VENV)/installed  ## set up .venv: pinned dependencies and the native build
 
-# A file's tests share what they set up, so that a file goes to one process. More than eight would wait for each other's
-# memory and for the longest file.
+# A file's tests share what they set up, so that a file goes to one process, the longest first (tests/conftest.py).
+# More than eight would wait for each other's memory and for the longest file.
 TEST_PROCESSES ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n > 8 ? 8 : n)))
-PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile
+PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 SLOW = $(PYTEST) -m 'slow and not long and not gpu' --durations=30
 
 test: install  ## install what the tests need and pass them (about 15 minutes on 2 cores)

@@ -2,6 +2,7 @@
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,43 @@ os.environ.setdefault("PLACERL_CACHE", str(Path(__file__).parent.parent / "build
 # Most of what tests make lives for as long as a test: to look for garbage after each 700 objects costs a quarter of
 # their time, and finds little.
 gc.set_threshold(20_000, 10, 10)
+
+
+LONGEST = (
+    "test_packaging.py",
+    "harness/report/test_layout.py",
+    "primitives/sum_tree/test_conformance.py",
+    "primitives/fpga/tools/test_lint.py",
+    "primitives/replay/adapters/test_adapters.py",
+    "harness/papers/test_outcomes.py",
+    "primitives/fpga/ppo_accelerator/test_top.py",
+    "harness/core/test_interrupts.py",
+    "primitives/fpga/cartpole_agent/test_golden.py",
+    "primitives/fpga/cartpole_agent/test_agent.py",
+    "harness/cluster/test_training.py",
+    "faults/test_ray_faults.py",
+    "fuzz/test_hostile_store.py",
+    "harness/plan/test_plan_execution.py",
+    "primitives/fpga/fixar/test_accelerator.py",
+    "primitives/fpga/map_accelerator/test_accelerator.py",
+    "primitives/sum_tree/test_own_process.py",
+    "harness/cluster/test_cells.py",
+    "primitives/fpga/tools/test_resources.py",
+    "primitives/fpga/bench/test_files.py",
+    "primitives/fpga/convolution/test_unit.py",
+    "harness/report/test_browser.py",
+    "harness/cli/test_map.py",
+    "test_readme.py",
+)
+"""Files that take the longest, in this order: begun at the end, one would hold up the whole run."""
+
+
+@pytest.hookimpl(trylast=True)  # after those that are not run were left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the longest files first, then the others by their number of tests; a file's tests keep their order."""
+    place = {Path(__file__).parent / name: number for number, name in enumerate(LONGEST)}
+    count = Counter(item.path for item in items)
+    items.sort(key=lambda item: (place.get(item.path, len(place)), -count[item.path], item.path))
 
 
 def pytest_collection_finish() -> None:

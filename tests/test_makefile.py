@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from placerl.harness.cli import bench_command
 from placerl.harness.cli.app import commands
 
@@ -52,3 +54,11 @@ def test_no_page_names_a_target_or_a_benchmark_that_is_not_there() -> None:
     assert len(benchmarks) > 5
     assert not {(page, name) for page, name in targets if name not in TARGETS}
     assert not {(page, name) for page, name in benchmarks if name not in [*bench_command.names(), "--list"]}
+
+
+def test_the_files_that_are_begun_first_are_there(pytestconfig: pytest.Config) -> None:
+    (longest,) = (
+        found for each in pytestconfig.pluginmanager.get_plugins() if (found := vars(each).get("LONGEST"))
+    )
+    assert all((ROOT / "tests" / name).is_file() for name in longest)
+    assert "--no-loadscope-reorder" in TEXT, "xdist would put them last again"
