@@ -169,6 +169,13 @@ class Schedule:
             "--processes is then the number of actor threads, 0 for one thread that does both in turns."
         ),
     ] = False
+    own_batches: Annotated[
+        bool,
+        Offered(
+            "With --threads-native: each learner samples a whole batch of its own instead of a part of one, so that a "
+            "gradient step trains on a batch for each learner (PAL V-B)."
+        ),
+    ] = False
     pinned: Annotated[
         bool,
         Offered("Bind each thread and actor process to a core, those of learners to cores of their own."),

@@ -60,7 +60,8 @@ class ThreadedTraining:
     ) -> None:
         self.fusion = resolved.fusion
         workload, mapping, threads = resolved.workload, resolved.mapping, resolved.processes
-        settings = workload.training
+        settings, schedule = workload.training, resolved.schedule
+        batches = schedule.learners if schedule.own_batches else 1
         own = replay or replay_of(workload, mapping, storage_of(workload, mapping), self.fusion)
         assert isinstance(own, ConcurrentReplay)
         self.replay = own
@@ -75,14 +76,14 @@ class ThreadedTraining:
                 algorithm_of(workload),
                 self._environments,
                 self.replay,
-                learners=resolved.schedule.learners,
-                batch_size=settings.batch_size,
+                learners=schedule.learners,
+                batch_size=batches * settings.batch_size,
                 pacing=Pacing(
                     settings.learning_starts,
                     settings.update_interval,
                     lead if threads else 0,
                     resolved.shape.ahead,
-                    resolved.schedule.replay_beside,
+                    schedule.replay_beside,
                 ),
                 seed=int(np.random.SeedSequence(seed).generate_state(1)[0]),
             )
@@ -92,10 +93,9 @@ class ThreadedTraining:
             ) from error
 
         self.placement: Placement | None = None
-        if resolved.schedule.pinned:
-            learners = resolved.schedule.learners
-            managers = learners * resolved.schedule.replay_beside
-            self.placement = Placement.of(usable_cores(), learners, managers, threads)
+        if schedule.pinned:
+            managers = schedule.learners * schedule.replay_beside
+            self.placement = Placement.of(usable_cores(), schedule.learners, managers, threads)
             self.training.place(**asdict(self.placement))
 
     @property

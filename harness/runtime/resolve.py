@@ -44,6 +44,7 @@ OF_A_REPLAY = (
     "initial_priorities",
     "streams",
     "pinned",
+    "own_batches",
 )
 """Options that an algorithm without a replay does not have."""
 HIDING = ("deferred_insertion", "single_buffered", "streamed")
@@ -55,6 +56,7 @@ OF_THREADS = (
     "learners",
     "presampled_batches",
     "replay_beside",
+    "own_batches",
     "pinned",
     "threads_native",
 )
@@ -183,6 +185,9 @@ def _check_mapped(schedule: Schedule, task: Task, mapping: Mapping, fusion: Fusi
 
 def _check_options(schedule: Schedule, task: Task, processes: int, *, counted: bool = True) -> None:
     """Check what does not depend on the mapping's backends; `counted`: the memory of the parts, too."""
+    if schedule.own_batches:
+        allowed_with = ("False without ", OptionName("threads_native"))
+        raise UserError(task.name, "own_batches", True, allowed_with)
     cores = len(usable_cores())
     if not 1 <= schedule.threads <= cores:
         allowed = f"1 to the cores that this process may use, {cores}"
@@ -376,7 +381,7 @@ def _check_threads(schedule: Schedule, task: Task, mapping: Mapping) -> None:
         )
         raise UserError(task.name, "presampled_batches", ahead, allowed)
     learners, environments, batch_size = schedule.learners, task.training.actors, task.training.batch_size
-    if not 1 <= learners <= batch_size or batch_size % learners:
+    if not 1 <= learners <= batch_size or (batch_size % learners and not schedule.own_batches):
         raise UserError(task.name, "learners", learners, f"a divisor of the batch size, {batch_size}")
     threads = actor_threads(schedule, environments)
     if threads == 0 and learners > 1:

@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from placerl.harness import workloads
@@ -80,6 +81,24 @@ def test_each_side_alone_reports_its_steps() -> None:
     assert 100 <= collected.environment_steps < 104
     assert learnt.environment_steps == 0
     assert (collected.terms_s["learner"], learnt.terms_s["environment"]) == (0, 0)
+
+
+def test_each_learner_can_sample_a_whole_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gradient step then trains on one for each of them, and they still agree."""
+    taken: list[int] = []
+    parallel = native_threads.ParallelTraining
+    monkeypatch.setattr(
+        native_threads,
+        "ParallelTraining",
+        lambda *parts, **options: (taken.append(options["batch_size"]), parallel(*parts, **options))[1],
+    )
+    for own in (False, True):
+        options = asked(actors=2, processes=1, learners=2, own_batches=own)
+        training = started(workloads.load("cartpole-dqn"), NATIVE, schedule=options)
+        training.warm_up()
+        first, second = (training.training.state_dict(learner) for learner in range(2))
+        assert all(np.array_equal(first[name], second[name]) for name in first)
+    assert taken == [32, 64]
 
 
 def test_a_run_says_which_threads_share_a_core(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -330,6 +330,14 @@ def test_what_has_no_core_of_its_own_is_not_bound(options: dict[str, Any], refus
         check(Schedule(pinned=True, **options))
 
 
+def test_only_threads_of_cpp_sample_a_batch_for_each_learner() -> None:
+    with pytest.raises(UserError, match="own_batches: found True; allowed: False without --threads-native"):
+        check(Schedule(learners=2, own_batches=True))
+    check_threads(asked(learners=3, processes=1, own_batches=True), "cartpole-dqn")
+    with pytest.raises(UserError, match="learners: found 3; allowed: a divisor of the batch size, 32"):
+        check_threads(asked(learners=3, processes=1), "cartpole-dqn")
+
+
 def test_virtual_time_has_no_cores_to_bind_to() -> None:
     with pytest.raises(UserError, match="pinned: found True; allowed: False in virtual time"):
         check(Schedule(pinned=True), mapping=Mapping.parse("native-fpga-fpga"))
