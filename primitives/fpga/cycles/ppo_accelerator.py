@@ -19,6 +19,8 @@ WAITS = {
     "relu": {"OUTPUT": 1, "ACTIVATE": 2, "DERIVE": 3, "UPDATE": 103},
 }
 """Cycles from the last row's request until it is written, by activation function and kind of step."""
+CLIP_CYCLES = 3
+"""Further cycles of an update whose gradients are clipped: their multiplication."""
 
 
 def occupied_cycles(shape: GemmShape, *, side: int, dataflow: str) -> int:
@@ -41,7 +43,8 @@ def step_cycles(step: LayerStep, program: NetworkProgram, activation: str = "tan
     """
     side = program.side
     product = occupied_cycles(step.shape, side=side, dataflow=program.dataflow(step.process))
-    return product + rows(step, side=side) + WAITS[activation][step.kind] + STEP_CYCLES
+    wait = WAITS[activation][step.kind] + CLIP_CYCLES * (program.clips and step.kind == "UPDATE")
+    return product + rows(step, side=side) + wait + STEP_CYCLES
 
 
 def run_cycles(steps: Sequence[LayerStep], program: NetworkProgram, activation: str = "tanh") -> int:
@@ -55,10 +58,10 @@ def run_cycles(steps: Sequence[LayerStep], program: NetworkProgram, activation: 
 
 
 def update_rows(program: NetworkProgram, activation: str = "tanh") -> int:
-    """Return the cycles for which a network's updates of one mini-batch hold Adam.
+    """Return the cycles for which a network's updates of one mini-batch hold Adam; as long again if it measures them.
 
     Args:
         activation: "tanh" or "relu".
     """
-    wait = WAITS[activation]["UPDATE"] + 1
-    return sum(rows(step, side=program.side) + wait for step in program.training(0) if step.kind == "UPDATE")
+    wait = WAITS[activation]["UPDATE"] + CLIP_CYCLES * program.clips + 1
+    return sum(rows(step, side=program.side) + wait for step in program.updates(0))

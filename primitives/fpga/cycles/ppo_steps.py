@@ -49,7 +49,11 @@ class DesignSteps:
         sized = [replace(program, batch=batch) for program in self.programs]
         return max(
             self._fewest(program, batch, ("BW", "WU"))
-            + sum(update_rows(other, self.activation) for other in sized if other is not program)
+            + sum(
+                (1 + other.clips) * update_rows(other, self.activation)
+                for other in sized
+                if other is not program
+            )
             for program in sized
         )
 
@@ -61,5 +65,6 @@ class DesignSteps:
 
     def _process(self, program: NetworkProgram, batch: int, process: str, dataflow: str) -> int:
         sized = replace(program, batch=batch, dataflows=(dataflow,) * 3)
-        steps = [step for step in (*sized.forward, *sized.training(0)) if step.process == process]
+        applied = sized.updates(0) if sized.clips else ()
+        steps = [step for step in (*sized.forward, *sized.training(0), *applied) if step.process == process]
         return run_cycles(steps, sized, self.activation)

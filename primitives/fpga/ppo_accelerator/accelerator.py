@@ -15,10 +15,12 @@ from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from placerl.primitives.fpga.compute_unit.weight_banks import BankedBuffer
-from placerl.primitives.fpga.floating_point.words import WORD_BITS
+from placerl.primitives.fpga.floating_point.arithmetic import Add
+from placerl.primitives.fpga.floating_point.words import WORD_BITS, delayed
 from placerl.primitives.fpga.gemm.arithmetic import FLOAT32
 from placerl.primitives.fpga.gemm.control import INDEX_BITS, Axis
-from placerl.primitives.fpga.ppo_accelerator.adam_rows import LATENCY, AdamRows
+from placerl.primitives.fpga.ppo_accelerator.adam_rows import AdamRows, latency
+from placerl.primitives.fpga.ppo_accelerator.gradient_norm import PARTS, GradientNorm
 from placerl.primitives.fpga.ppo_accelerator.sequencer import CYCLE_BITS, NetworkSequencer
 from placerl.primitives.fpga.ppo_accelerator.unit import AcceleratorUnit, output_row
 
@@ -45,6 +47,7 @@ class AcceleratorSizes:
         steps: steps of a network's program.
         relu: whether the activation function is ReLU; otherwise tanh.
         accumulator_depth: most vectors that stream in a pass of WS or IS.
+        clips: whether gradients are clipped by their norm.
     """
 
     side: int
@@ -55,6 +58,13 @@ class AcceleratorSizes:
     steps: int = 32
     relu: bool = False
     accumulator_depth: int = 1024
+    clips: bool = False
+
+
+def _clipping_ports() -> dict[str, Any]:
+    parts = data.ArrayLayout(WORD_BITS, PARTS)
+    of_one = {"measures": In(1), "scale": In(WORD_BITS), "parts": Out(parts)}
+    return {f"{name}_{k}": port for k in range(2) for name, port in of_one.items()}
 
 
 class PpoAccelerator(wiring.Component):
@@ -68,6 +78,11 @@ class PpoAccelerator(wiring.Component):
         outputs_k: Out: rows of z_L of unit k.
         reads: In: row `row` of block `block` of the weights of network `owner`, while it is idle; rows: Out(P x 32).
         rate_k, root_k: In(32), not streams: Adam's `corrections` of network k in float32, constant in a run.
+
+    With `clips` also, not streams and constant in a run; the products of the gradients are computed twice:
+        measures_k: In(1): a run of network k applies no gradient, but sums up squares; parts_k: Out(PARTS x 32): these
+            sums, from the last such run, until the next one begins. scale_k: In(32): what other runs multiply
+            gradients by.
     """
 
     def __init__(self, sizes: AcceleratorSizes):
@@ -80,7 +95,7 @@ class PpoAccelerator(wiring.Component):
                 delta_blocks=sizes.delta_blocks,
                 result_blocks=sizes.result_blocks,
                 relu=sizes.relu,
-                adam_latency=LATENCY,
+                adam_latency=latency(sizes.clips),
                 accumulator_depth=sizes.accumulator_depth,
             )
             for _ in range(2)
@@ -104,13 +119,14 @@ class PpoAccelerator(wiring.Component):
                 "reads": In(stream.Signature(data.StructLayout(place))),
                 "rows": Out(stream.Signature(words)),
                 **{f"{name}_{k}": In(WORD_BITS) for k in range(2) for name in ("rate", "root")},
+                **(_clipping_ports() if sizes.clips else {}),
             }
         )
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         sizes, units, sequencers = self.sizes, self.units, self.sequencers
-        m.submodules.adam = adam = AdamRows(side=sizes.side, blocks=sizes.weight_blocks)
+        m.submodules.adam = adam = AdamRows(side=sizes.side, blocks=sizes.weight_blocks, clips=sizes.clips)
         memories = [
             BankedBuffer(
                 side=sizes.side,
@@ -224,6 +240,26 @@ class PpoAccelerator(wiring.Component):
                     adam.rate.eq(getattr(self, f"rate_{k}")),
                     adam.root.eq(getattr(self, f"root_{k}")),
                 ]
+                if self.sizes.clips:
+                    m.d.comb += adam.scale.eq(getattr(self, f"scale_{k}"))
+                    m.d.comb += adam.measures.eq(getattr(self, f"measures_{k}"))
+        if self.sizes.clips:
+            self._measure(m, adam)
+
+    def _measure(self, m: Module, adam: AdamRows) -> None:
+        """Sum up the squares of gradients that are not applied."""
+        m.submodules.norm = norm = GradientNorm(side=self.sizes.side)
+        m.d.comb += [
+            norm.valid.eq(delayed(m, adam.valid & adam.measures, Add.latency)),
+            norm.network.eq(delayed(m, adam.network, Add.latency)),
+            norm.words.as_value().eq(adam.totals.as_value()),
+        ]
+        for k, sequencer in enumerate(self.sequencers):
+            begins = sequencer.runs.valid & sequencer.runs.ready
+            m.d.comb += [
+                getattr(norm, f"clear_{k}").eq(begins & getattr(self, f"measures_{k}")),
+                getattr(self, f"parts_{k}").as_value().eq(getattr(norm, f"parts_{k}").as_value()),
+            ]
 
     def _host(self, m: Module, memories: list[BankedBuffer], adam: AdamRows) -> None:
         """Take the host's rows while their owner is idle, and give rows of weights."""

@@ -40,12 +40,15 @@ class NetworkProgram:
         batch: M, samples that one unit processes.
         side: P, rows and columns of the array.
         dataflows: "NS", "WS" or "IS" for the processes FW, BW and WU (PPO 4: one dataflow for all layers).
+        clips: whether the gradients of weights are computed in whole blocks, so that the norm of all that moves is
+            theirs: WS and IS leave numbers of an earlier product beyond what they stream.
     """
 
     sizes: tuple[int, ...]
     batch: int
     side: int
     dataflows: tuple[str, str, str] = ("NS", "NS", "NS")
+    clips: bool = False
 
     @property
     def layers(self) -> range:
@@ -139,7 +142,7 @@ class NetworkProgram:
             gradient = self._step(
                 "UPDATE",
                 layer,
-                GemmShape(size, self.batch, inputs + 1),
+                self._gradient(size, inputs + 1),
                 row_blocks=blocks(size, self.side),
                 base_a=self.delta_base(layer),
                 pitch_a=self.batch_blocks,
@@ -150,6 +153,16 @@ class NetworkProgram:
             )
             steps.append(gradient)
         return tuple(steps)
+
+    def updates(self, delta_offset: int) -> tuple[LayerStep, ...]:
+        """Return the weight steps of `training` alone, which apply gradients that were measured."""
+        return tuple(step for step in self.training(delta_offset) if step.kind == "UPDATE")
+
+    def _gradient(self, outputs: int, inputs: int) -> GemmShape:
+        if not self.clips:
+            return GemmShape(outputs, self.batch, inputs)
+        rows, columns = (self.side * blocks(size, self.side) for size in (outputs, inputs))
+        return GemmShape(rows, self.batch, columns)
 
     def _step(self, kind: str, layer: int, shape: GemmShape, *, row_blocks: int, **fields: int) -> LayerStep:
         process = {"DERIVE": "BW", "UPDATE": "WU"}.get(kind, "FW")

@@ -11,9 +11,11 @@ from amaranth.lib.wiring import In, Out
 
 from placerl.primitives.fpga.floating_point.words import WORD_BITS
 from placerl.primitives.fpga.gemm.control import INDEX_BITS
+from placerl.primitives.fpga.gemm.plan import blocks
 from placerl.primitives.fpga.host import AxiLite, RegisterFile, axi_stream, run_control
 from placerl.primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes, HostMemory, PpoAccelerator
-from placerl.primitives.fpga.ppo_accelerator.host_registers import REGISTERS
+from placerl.primitives.fpga.ppo_accelerator.gradient_norm import PARTS
+from placerl.primitives.fpga.ppo_accelerator.host_registers import REGISTERS, registers
 from placerl.primitives.fpga.ppo_accelerator.memory_banks import memory_blocks, programs_for
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 
@@ -25,7 +27,7 @@ class PpoAcceleratorTop(wiring.Component):
     """Two float32 compute units with registers and streams for a host (PPO Fig. 2).
 
     Attributes:
-        register_map: its registers.
+        register_map: its registers; with clipping it has more of them.
 
     Ports:
         s_axil: In(AxiLite), the registers.
@@ -41,11 +43,11 @@ class PpoAcceleratorTop(wiring.Component):
 
     def __init__(self, sizes: AcceleratorSizes):
         self.accelerator = PpoAccelerator(sizes)
-        self.sizes = sizes
+        self.sizes, self.register_map = sizes, registers(clips=sizes.clips)
         rows = axi_stream(sizes.side * WORD_BITS)
         super().__init__(
             {
-                "s_axil": In(AxiLite(REGISTERS.address_bits)),
+                "s_axil": In(AxiLite(self.register_map.address_bits)),
                 "s_axis_rows": In(rows),
                 "m_axis_outputs_0": Out(rows),
                 "m_axis_outputs_1": Out(rows),
@@ -56,7 +58,7 @@ class PpoAcceleratorTop(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.submodules.accelerator = accelerator = self.accelerator
-        m.submodules.registers = registers = RegisterFile(REGISTERS)
+        m.submodules.registers = registers = RegisterFile(self.register_map)
         wiring.connect(m, wiring.flipped(self.s_axil), registers.bus)
         self._runs(m, accelerator, registers)
         self._program(m, accelerator, registers)
@@ -75,6 +77,8 @@ class PpoAcceleratorTop(wiring.Component):
     def _runs(self, m: Module, accelerator: Any, registers: Any) -> None:
         """Start the runs, and keep their cycles and their end."""
         control, running = run_control(m, registers), Signal(2)
+        if self.sizes.clips:
+            self._clipping(m, accelerator, registers)
         works = running.any()
         m.d.comb += [control.works.eq(works), control.takes.eq(control.wanted & ~works)]
         for k in range(2):
@@ -97,6 +101,16 @@ class PpoAcceleratorTop(wiring.Component):
                 m.d.sync += [cycles.eq(finished.payload), running[k].eq(0)]
             with m.If(control.takes & registers.runs[f"run_{k}"]):
                 m.d.sync += [offered.eq(1), running[k].eq(1)]
+
+    def _clipping(self, m: Module, accelerator: Any, registers: Any) -> None:
+        """Connect what the host writes and reads to clip gradients."""
+        for k in range(2):
+            m.d.comb += [
+                getattr(accelerator, f"measures_{k}").eq(registers.measures[f"measures_{k}"]),
+                getattr(accelerator, f"scale_{k}").eq(getattr(registers, f"scale_{k}")),
+            ]
+            parts = getattr(accelerator, f"parts_{k}")
+            m.d.comb += [getattr(registers, f"square_{k}_{n}").eq(parts[n]) for n in range(PARTS)]
 
     def _program(self, m: Module, accelerator: Any, registers: Any) -> None:
         """Store a step that the host has written into registers."""
@@ -189,18 +203,23 @@ def sizes_for(*programs: NetworkProgram, **options: Any) -> AcceleratorSizes:
         programs: of networks with the same side.
         options: other attributes of `AcceleratorSizes`, such as `relu`.
     """
-    depth = max(
-        size + 1 for p in programs for size in (*p.sizes, p.streamed)
-    )  # most vectors of a stationary pass
+    whole = programs[0].side if options.get("clips") else 1
+    depth = max(  # most vectors of a stationary pass
+        whole * blocks(size + 1, whole) for p in programs for size in (*p.sizes, p.streamed)
+    )
     stated: dict[str, Any] = {**memory_blocks(programs), "accumulator_depth": depth, **options}
     return AcceleratorSizes(side=programs[0].side, **stated)
 
 
-def accelerator_for(network: str, *, side: int, batch: int, relu: bool = False) -> PpoAcceleratorTop:
+def accelerator_for(
+    network: str, *, side: int, batch: int, relu: bool = False, clips: bool = False
+) -> PpoAcceleratorTop:
     """Return an accelerator for a benchmark's policy and value network (PPO 5.1).
 
     Args:
         network: "hopper" or "humanoid".
         relu: whether the activation function is ReLU; otherwise tanh.
+        clips: whether it clips gradients by their norm.
     """
-    return PpoAcceleratorTop(sizes_for(*programs_for(network, side=side, batch=batch), relu=relu))
+    programs = programs_for(network, side=side, batch=batch)
+    return PpoAcceleratorTop(sizes_for(*programs, relu=relu, clips=clips))

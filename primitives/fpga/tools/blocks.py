@@ -243,11 +243,12 @@ def _ppo_accelerator(
     side: Side = 4,
     batch: Annotated[int, Whole(1, 4096)] = 16,
     activation: Annotated[str, Words(("tanh", "relu"))] = "tanh",
+    clips: bool = False,
 ) -> Any:
     """PPO's whole accelerator: two float32 units train policy and value network, `batch` samples each (PPO 3)."""
     from placerl.primitives.fpga.ppo_accelerator.top import accelerator_for
 
-    return accelerator_for(network, side=side, batch=batch, relu=activation == "relu")
+    return accelerator_for(network, side=side, batch=batch, relu=activation == "relu", clips=clips)
 
 
 def _map_accelerator(  # noqa: PLR0913 (a block: its parameters)

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga.cycles import ppo_accelerator
-from placerl.primitives.fpga.ppo_accelerator.adam_rows import LATENCY
+from placerl.primitives.fpga.ppo_accelerator.adam_rows import LATENCY, latency
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 from placerl.primitives.fpga.ppo_accelerator.unit import flush_cycles
 
@@ -14,6 +14,7 @@ from placerl.primitives.fpga.ppo_accelerator.unit import flush_cycles
 def test_the_waits_are_those_of_the_unit(activation: str) -> None:
     waits = flush_cycles(activation == "relu", LATENCY)
     assert ppo_accelerator.WAITS[activation] == waits
+    assert latency(clips=True) - LATENCY == ppo_accelerator.CLIP_CYCLES
 
 
 def test_an_update_takes_longer_than_its_rows_at_adam() -> None:

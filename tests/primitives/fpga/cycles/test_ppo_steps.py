@@ -35,6 +35,14 @@ def test_networks_run_on_units_at_the_same_time() -> None:
     assert both.training_cycles(64) == max(expected)
 
 
+def test_clipping_computes_the_gradients_twice() -> None:
+    program = NetworkProgram((11, 64, 64, 3), 64, 8)
+    plain, clips = (DesignSteps((replace(program, clips=each),), "relu") for each in (False, True))
+    applied = plain.training_cycles(64) - plain._fewest(program, 64, ("BW",))
+    assert clips.forward_cycles(64) == plain.forward_cycles(64)
+    assert 1.9 * applied < clips.training_cycles(64) - plain.training_cycles(64) + applied < 2.3 * applied
+
+
 def test_relu_takes_fewer_cycles_than_tanh() -> None:
     relu, tanh = (DesignSteps((NetworkProgram((11, 64, 64, 3), 64, 8),), name) for name in ("relu", "tanh"))
     assert relu.forward_cycles(64) < tanh.forward_cycles(64)

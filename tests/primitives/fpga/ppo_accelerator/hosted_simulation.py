@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.host import HostAccess
 from placerl.primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes
-from placerl.primitives.fpga.ppo_accelerator.host_registers import REGISTERS
+from placerl.primitives.fpga.ppo_accelerator.gradient_norm import PARTS
+from placerl.primitives.fpga.ppo_accelerator.host_registers import registers
 from placerl.primitives.fpga.ppo_accelerator.step import Step
 from placerl.primitives.fpga.ppo_accelerator.top import PpoAcceleratorTop
 from placerl.primitives.fpga.simulation.ports import columns, pack
@@ -36,7 +37,7 @@ class HostedAccelerator(SimulatedAccelerator):
 
     def __init__(self, sizes: AcceleratorSizes, *, start: Start = simulation.compiled):
         super().__init__(sizes, start=start, design=PpoAcceleratorTop(sizes))
-        self.registers = HostAccess(self.simulation, REGISTERS)
+        self.registers = HostAccess(self.simulation, registers(clips=sizes.clips))
         self.ready: Sequence[bool] = [True]
 
     def _store(self, network: int, steps: Sequence[dict[str, Any]]) -> None:
@@ -82,6 +83,14 @@ class HostedAccelerator(SimulatedAccelerator):
         while not self.registers.read("events") & 1:
             self.simulation.step(100)
         return found, {network: self.registers.read(f"cycles_{network}") for network in runs}
+
+    def norm_parts(self, network: int) -> list[float]:
+        """Return the partial sums of the squares of a network's gradients, after they were measured."""
+        words = [self.registers.read(f"square_{network}_{part}") for part in range(PARTS)]
+        return np.array(words, np.uint32).view(np.float32).tolist()
+
+    def _measure(self, networks: Sequence[int]) -> None:
+        self.registers.write(measures=sum(1 << network for network in networks))
 
     def _taken(self, wanted: dict[str, int]) -> dict[str, Any]:
         """Return the transfers of streams, of which the number is given, to a host that is ready as `ready` says."""

@@ -19,6 +19,7 @@ from placerl.primitives.fpga.gemm.plan import padded
 from placerl.primitives.fpga.host import float_word
 from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
 from placerl.primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes, HostMemory, PpoAccelerator
+from placerl.primitives.fpga.ppo_accelerator.gradient_norm import clip_scale
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 from placerl.primitives.fpga.simulation.ports import columns
 from tests.primitives.fpga.gemm.float_golden import Floats
@@ -86,7 +87,9 @@ class SimulatedAccelerator:
     def restep(self, network: int, program: NetworkProgram) -> None:
         """Load a network's steps, such as those for another number of samples; its weights and moments stay."""
         self._programs[network] = program
-        steps = (*program.forward, *program.training(self.sizes.activation_blocks))
+        deltas = self.sizes.activation_blocks
+        applied = program.updates(deltas) if self.sizes.clips else ()
+        steps = (*program.forward, *program.training(deltas), *applied)
         self._store(network, [step.fields for step in steps])
 
     def write_inputs(self, unit: int, program: NetworkProgram, inputs: Floats) -> None:
@@ -116,7 +119,12 @@ class SimulatedAccelerator:
         return [_output(rows[unit], program[unit]) for unit in units], cycles
 
     def train(
-        self, *networks: int, learning_rates: Sequence[float], step: int, shared: bool = False
+        self,
+        *networks: int,
+        learning_rates: Sequence[float],
+        step: int,
+        shared: bool = False,
+        clip: float | None = None,
     ) -> dict[int, int]:
         """Run the backward passes and the weight updates of networks at the same time; returns their cycles.
 
@@ -125,6 +133,7 @@ class SimulatedAccelerator:
             learning_rates: Adam's step size of each.
             step: the number of the update, from 1 on, for Adam's corrections.
             shared: whether both units work for the only network.
+            clip: the norm that gradients are clipped to; the products of the gradients are then computed twice.
         """
         runs = {}
         for network, learning_rate in zip(networks, learning_rates, strict=True):
@@ -132,7 +141,26 @@ class SimulatedAccelerator:
             runs[network] = (len(program.forward), len(program.training(0)))
             for name, value in zip(("rate", "root"), corrections(learning_rate, step), strict=True):
                 self._set(f"{name}_{network}", float_word(value))
-        return self._run(runs, shared, {})[1]
+        if clip is None:
+            return self._run(runs, shared, {})[1]
+        self._measure(networks)
+        measured = self._run(runs, shared, {})[1]
+        self._measure(())
+        for network, (first, count) in runs.items():
+            self._set(f"scale_{network}", float_word(clip_scale(self.norm_parts(network), clip)))
+            runs[network] = (first + count, len(self._programs[network].updates(0)))
+        applied = self._run(runs, shared, {})[1]
+        return {network: measured[network] + applied[network] for network in networks}
+
+    def norm_parts(self, network: int) -> list[float]:
+        """Return the partial sums of the squares of a network's gradients, after they were measured."""
+        words: Any = self.simulation.read(f"parts_{network}")
+        return np.asarray(words).astype(np.uint32).view(np.float32).tolist()
+
+    def _measure(self, networks: Sequence[int]) -> None:
+        """Let the runs of some networks measure their gradients."""
+        for k in range(2):
+            self._set(f"measures_{k}", int(k in networks))
 
     def weights(self, network: int) -> list[Floats]:
         """Return W_1 to W_L of a network."""

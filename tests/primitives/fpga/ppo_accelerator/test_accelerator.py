@@ -1,5 +1,6 @@
 """PPO's accelerator against its golden model, bit by bit: own networks, one network on both units, every dataflow."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga.cycles import ppo_accelerator as model
+from placerl.primitives.fpga.ppo_accelerator.gradient_norm import clip_scale
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 from placerl.primitives.fpga.ppo_accelerator.top import sizes_for
 from placerl.primitives.fpga.simulation.ports import columns
@@ -67,6 +69,37 @@ def test_both_units_share_the_network_that_trains_longer() -> None:
     for found, expected in zip(accelerator().weights(other.number), other.golden.weights, strict=True):
         np.testing.assert_array_equal(found, expected)
     check_reads_during_a_shared_run(rest, other)
+
+
+@pytest.mark.slow
+def test_gradients_are_clipped_bit_by_bit() -> None:
+    """Two networks that are clipped, then one on both units, in dataflows that leave parts of blocks unwritten.
+
+    A mini-batch takes the model's cycles: of the steps that measure, and of those that apply.
+    """
+    options = {"accumulator_depth": 16, "steps": 16, "clips": True}
+    host = SimulatedAccelerator(sizes_for(*programs(("NS", "NS", "NS")), **options), start=interpreted)
+    rng, networks = np.random.default_rng(4), []
+    for number, dataflow in enumerate(("WS", "IS")):
+        program = replace(programs(("NS", "NS", dataflow))[number], clips=True)
+        weights = random_weights(rng, program)
+        host.load(number, program, weights)
+        networks.append(Trained(number, GoldenNetwork.of(program, weights), 1e-2))
+    _, training = check_step(host, networks, rng, 1, clip=0.01)
+    for number, each in enumerate(networks):
+        program, other = each.golden.program, networks[1 - number].golden.program
+        alone = model.run_cycles((*program.training(0), *program.updates(0)), program)
+        assert alone <= training[number] <= alone + 2 * model.update_rows(other)
+    rest = networks[0]
+    rest.shared = True
+    _, training = check_step(host, [rest], rng, 2, clip=1e6)
+    program = rest.golden.program
+    assert training[0] == model.run_cycles((*program.training(0), *program.updates(0)), program)
+
+
+def test_a_norm_above_the_largest_one_is_scaled_to_it() -> None:
+    assert clip_scale([3.0, 6.0, 0.0, 0.0], 1.5) == pytest.approx(0.5)
+    assert clip_scale([0.25, 0.0, 0.0, 0.0], 1.5) == 1
 
 
 def check_reads_during_a_shared_run(rest: Trained, other: Trained) -> None:

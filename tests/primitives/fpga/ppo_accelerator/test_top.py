@@ -52,6 +52,17 @@ def test_networks_with_relu_train_bit_by_bit() -> None:
     check_step(host, networks[:1], rng, 2)
 
 
+@pytest.mark.slow
+def test_a_host_clips_gradients_through_registers() -> None:
+    rng, program = np.random.default_rng(5), NetworkProgram((3, 4, 2), 5, 2, clips=True)
+    host = HostedAccelerator(
+        sizes_for(program, clips=True, accumulator_depth=16, steps=16), start=interpreted
+    )
+    weights = random_weights(rng, program)
+    host.load(0, program, weights)
+    check_step(host, [Trained(0, GoldenNetwork.of(program, weights), 1e-2)], rng, 1, clip=0.01)
+
+
 def test_a_packet_of_a_wrong_length_is_flagged() -> None:
     """No row, a part of a block, and more rows than the memory has; then one that is right."""
     program = NetworkProgram((1, 1), 1, 2)

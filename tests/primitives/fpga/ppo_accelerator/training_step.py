@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
+from placerl.primitives.fpga.ppo_accelerator.gradient_norm import clip_scale
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 from tests.primitives.fpga.ppo_accelerator.golden import ForwardPass, GoldenNetwork
 from tests.primitives.fpga.ppo_accelerator.simulation import SimulatedAccelerator
@@ -52,9 +53,16 @@ def random_weights(rng: np.random.Generator, program: NetworkProgram) -> list[Fl
 
 
 def check_step(
-    host: SimulatedAccelerator, networks: Sequence[Trained], rng: np.random.Generator, step: int
+    host: SimulatedAccelerator,
+    networks: Sequence[Trained],
+    rng: np.random.Generator,
+    step: int,
+    clip: float | None = None,
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Do one training step of networks at the same time, and compare it with the golden models bit by bit.
+
+    Args:
+        clip: the norm that gradients are clipped to.
 
     Returns:
         The cycles of the forward pass and of the rest, by network.
@@ -69,6 +77,7 @@ def check_step(
             host.write_inputs(unit, program, inputs)
         each.passes = [each.golden.forward(inputs) for inputs in each.inputs]
     outputs, forward_cycles = host.forward(*numbers, shared=shared)
+    parts: dict[int, Floats] = {}
     by_unit = dict(zip((0, 1) if shared else numbers, outputs, strict=True))
     for each in networks:
         program, gradients = each.golden.program, []
@@ -77,9 +86,15 @@ def check_step(
             deltas = rng.standard_normal(passed.output.shape).astype(np.float32) / program.batch
             host.write_deltas(unit, program, deltas)
             gradients.append(each.golden.gradients(passed, deltas))
-        each.golden.update(gradients, *corrections(each.rate, step))
+        scale = None
+        if clip is not None:
+            parts[each.number] = each.golden.norm_parts(gradients)
+            scale = clip_scale(parts[each.number], clip)
+        each.golden.update(gradients, *corrections(each.rate, step), scale)
     rates = [each.rate for each in networks]
-    cycles = host.train(*numbers, learning_rates=rates, step=step, shared=shared)
+    cycles = host.train(*numbers, learning_rates=rates, step=step, shared=shared, clip=clip)
+    for number, expected in parts.items():
+        assert host.norm_parts(number) == expected.tolist()
     for each in networks:
         for found, expected in zip(host.weights(each.number), each.golden.weights, strict=True):
             assert_same_bits(found, expected)

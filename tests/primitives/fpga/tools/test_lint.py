@@ -106,7 +106,7 @@ SMALL = {
         {"side": "2", "configurable": "true"},
         {"side": "2", "float32": "true"},
     ],
-    "ppo-accelerator": [{"side": "2", "batch": "4"}],
+    "ppo-accelerator": [{"side": "2", "batch": "4"}, {"side": "2", "batch": "4", "clips": "true"}],
     "weight-update": [{"side": "2"}],
     "reduce-unit": [{"lanes": "2"}],
     "replay-pipeline": [{"fanout": "4", "levels": "2"}, {"fanout": "3", "levels": "2", "form": "narrow"}],
