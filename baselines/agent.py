@@ -16,6 +16,7 @@ import numpy as np
 from job_loop import CPU, UnsupportedError, register_environments, versions
 
 WARM_UP_GRADIENT_STEPS = 50
+_LARGEST_SEED = 2**30  # as in `harness/runtime/evaluation.py`: the same starts
 # In this module, where a library that pickles its environments finds it by name.
 RETURNS: list[float] = []
 
@@ -32,6 +33,7 @@ class Agent(ABC):
         devices: kinds of device that the subclass can put the library's networks on.
         learns_alone: whether the subclass can run learner and replay without environment steps.
         anneals: whether its step sizes fall as the workload says.
+        takes_settings: whether jobs may have settings of the library's own.
         alone: whether the current job runs only learner and replay, without environment steps.
     """
 
@@ -40,6 +42,7 @@ class Agent(ABC):
     devices: tuple[str, ...] = (CPU,)
     learns_alone = False
     anneals = False
+    takes_settings = False
     alone = False
 
     def __init__(self) -> None:
@@ -54,6 +57,34 @@ class Agent(ABC):
     def learn(self, gradient_steps: int) -> None:
         """Take 1 to `gradient_steps` gradient steps with the transitions in the replay, without environment steps."""
         raise NotImplementedError
+
+    def greedy(self, observation: np.ndarray) -> Any:
+        """Return the present policy's action without exploration: a whole number, or (A,) in [-1, 1].
+
+        Args:
+            observation: one observation of the environment.
+        """
+        raise UnsupportedError("greedy episodes are not mapped to it")
+
+    def evaluate(self, environment: dict[str, Any], seed: int, episodes: int) -> list[float]:
+        """Return the undiscounted returns of greedy episodes, in an environment of their own.
+
+        Args:
+            environment: the workload's `[environment]` table.
+            seed: seed of the starts, which are those of `harness.runtime.evaluation`.
+        """
+        env, returns = make_environment(environment), []
+        for number in range(episodes):
+            observation, _ = env.reset(seed=seed % _LARGEST_SEED + number)
+            total, over = 0.0, False
+            while not over:
+                observation, reward, terminated, truncated, _ = env.step(
+                    _taken(env.action_space, self.greedy(observation))
+                )
+                total, over = total + float(reward), terminated or truncated
+            returns.append(total)
+        env.close()
+        return returns
 
     def warm_up(self) -> None:
         """Train until everything that happens only once, such as allocations, has happened.
@@ -75,8 +106,8 @@ class Agent(ABC):
         """Continue training for at least `gradient_steps` gradient steps, and return the fields of a job's result.
 
         Returns:
-            `gradient_steps` and `environment_steps` taken, `wall_s` (seconds), `episode_returns` of the episodes that
-            ended, `versions` of packages by name, and `notes`.
+            `gradient_steps` and `environment_steps` taken, `environment_steps_so_far`, `wall_s` (seconds),
+            `episode_returns` of the episodes that ended, `versions` of packages by name, and `notes`.
         """
         gc.collect()
         self.episode_returns.clear()
@@ -91,11 +122,19 @@ class Agent(ABC):
         return {
             "gradient_steps": self.gradient_steps - before[0],
             "environment_steps": self.environment_steps - before[1],
+            "environment_steps_so_far": self.environment_steps,
             "wall_s": wall_s,
             "episode_returns": list(self.episode_returns),
             "versions": versions(*self.packages),
             "notes": self.notes,
         }
+
+
+def _taken(space: gymnasium.Space, action: Any) -> Any:
+    """Return an action of a policy as the environment takes it."""
+    if not isinstance(space, gymnasium.spaces.Box):
+        return int(action)
+    return space.low + (np.clip(action, -1, 1) + 1) * ((space.high - space.low) / 2)
 
 
 def cadence(training: dict[str, Any]) -> tuple[int, int]:

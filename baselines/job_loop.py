@@ -45,17 +45,25 @@ def _answers(make):
     agent, key = None, None
     for line in sys.stdin:
         job = json.loads(line)
-        gradient_steps = job.pop("gradient_steps")
+        gradient_steps, episodes = job.pop("gradient_steps"), job.pop("evaluation_episodes", 0)
         try:
             _check_device(job.get("device", CPU), make)
             if not job.get("environment", True):
                 _check_alone(job["workload"]["algorithm"]["name"], make)
+            if job.get("library") and not getattr(make, "takes_settings", False):
+                raise UnsupportedError(
+                    f"library: found {', '.join(job['library'])}; allowed: no settings of its own"
+                )
             flushes = job.get("flush_subnormals", False)
             if agent is None or job != key:
                 if flushes:
                     _flush_subnormals()
                 agent, key = make(job), job
             answer = agent.advance(gradient_steps)
+            if episodes:
+                answer["evaluation_returns"] = agent.evaluate(
+                    job["workload"]["environment"], job["seed"], episodes
+                )
             if flushes:
                 answer["notes"] = answer.get("notes", {}) | {"subnormal numbers": "flushed to zero"}
             if _annealed(job["workload"]) and not getattr(make, "anneals", False):
@@ -99,12 +107,14 @@ def serve(make):
     """Answer jobs until standard input ends.
 
     Args:
-        make: a class or function that creates the agent for a job; it gets the job without `gradient_steps`. The same
-            agent answers further jobs as long as they differ in `gradient_steps` only. The agent's
-            `advance(gradient_steps)` continues training and returns the fields of a result. If `make` has a true
-            attribute `learns_alone`, it also accepts jobs without an environment (only replay and learner run), and
-            with a true `anneals` its step sizes fall as a workload says; a note says so where they do not. Its
-            attribute `devices` has the kinds of device that it accepts jobs for; without it, that is the CPU alone.
+        make: a class or function that creates the agent for a job; it gets the job without these numbers. The same
+            agent answers further jobs as long as they differ in `gradient_steps` and `evaluation_episodes` only. The
+            agent's `advance(gradient_steps)` continues training and returns the fields of a result, and its
+            `evaluate(environment, seed, episodes)` the returns of greedy episodes, for jobs that ask for them. If
+            `make` has a true attribute `learns_alone`, it also accepts jobs without an environment (only replay and
+            learner run), with a true `takes_settings` jobs with settings of the library's own, and with a true
+            `anneals` its step sizes fall as a workload says; a note says so where they do not. Its attribute `devices`
+            has the kinds of device that it accepts jobs for; without it, that is the CPU alone.
     """
     output = _own_output()
     for answer in _answers(make):

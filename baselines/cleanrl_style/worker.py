@@ -66,6 +66,8 @@ class DQN:
     def act(self, observation: Tensor) -> Tensor:
         return self.q(observation).argmax(1)
 
+    best = act
+
     def explore(
         self, action: np.ndarray, rng: np.random.Generator, environment_steps: int, size: int
     ) -> np.ndarray:
@@ -103,6 +105,8 @@ class DDPG:
     def act(self, observation: Tensor) -> Tensor:
         return self.actor(observation)
 
+    best = act
+
     def explore(
         self, action: np.ndarray, rng: np.random.Generator, environment_steps: int, size: int
     ) -> np.ndarray:
@@ -137,7 +141,7 @@ class TD3:
         self.actor_optimizer = adam(self.settings["actor_learning_rate"], self.actor)
         self.critic_optimizer = adam(self.settings["critic_learning_rate"], self.critics)
 
-    act = DDPG.act
+    act = best = DDPG.act
     explore = DDPG.explore
 
     def update_critics(self, batch: Batch) -> None:
@@ -194,6 +198,9 @@ class SAC:
     def act(self, observation: Tensor) -> Tensor:
         return self.draw(observation)[0]
 
+    def best(self, observation: Tensor) -> Tensor:
+        return self.actor(observation).chunk(2, 1)[0].tanh()
+
     def explore(
         self, action: np.ndarray, rng: np.random.Generator, environment_steps: int, size: int
     ) -> np.ndarray:
@@ -245,6 +252,11 @@ class PPO:
         The output holds the means of the action distribution, or the logits for discrete actions.
         """
         return self.policy(observation), self.value(observation).squeeze(1)
+
+    def best(self, observation: Tensor) -> Tensor:
+        """Return the most likely action for each observation."""
+        policy = self.policy(observation)
+        return policy if self.continuous else policy.argmax(1)
 
     def judge(self, policy: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
         """Return the log-probability of each action, and the entropy of each distribution.
@@ -340,6 +352,11 @@ class Trainer(Agent):
 
         optimizers = vars(self.learner).values()
         self.optimizers = [each for each in optimizers if isinstance(each, torch.optim.Optimizer)]
+
+    @torch.no_grad()
+    def greedy(self, observation: np.ndarray) -> np.ndarray:
+        """Return the most likely action for one observation."""
+        return self.learner.best(torch.from_numpy(observation[None]).float())[0].numpy()
 
     def begin(self) -> None:
         """Train until the warm-up is over, before anything is timed."""

@@ -109,8 +109,8 @@ class Training(Agent):
             raise UnsupportedError(f"algorithm {workload['algorithm']['name']}: PufferLib has PPO alone")
         torch.set_num_threads(job["threads"])
         torch.manual_seed(job["seed"])
-        policy = Policy(workload)
-        self.trainer = QuietTrainer(self._settings(job), self._environments(job), policy)
+        self.policy = Policy(workload)
+        self.trainer = QuietTrainer(self._settings(job), self._environments(job), self.policy)
         self.trainer.utilization.stop()
         self.notes["optimizer"] = "one Adam for both networks, with the policy's learning rate"
         self.notes["advantages"] = (
@@ -184,6 +184,12 @@ class Training(Agent):
             "prio_alpha": 0.0,  # uniform, as the workload's
             "prio_beta0": 1.0,
         }
+
+    @torch.no_grad()
+    def greedy(self, observation: np.ndarray) -> np.ndarray:
+        """Return the most likely action for one observation."""
+        chosen, _ = self.policy(torch.from_numpy(observation[None]))
+        return (chosen.mean if self.policy.continuous else chosen.argmax(1))[0].numpy()
 
     def iterate(self) -> None:
         """Train for one iteration: collect samples, then take gradient steps on them."""

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import gymnasium
 import learner
+import numpy as np
 from agent import Agent, cadence, make_environment
 from job_loop import UnsupportedError, serve
 
@@ -138,6 +139,10 @@ class Training(Agent):
         environment = gymnasium.wrappers.RescaleAction(make_environment(self.environment), -1.0, 1.0)
         self.environments_made += 1
         return Counted(environment, self, self.seed + self.environments_made)
+
+    def greedy(self, observation: np.ndarray) -> np.ndarray:
+        """Return the action of RLtools' own evaluation for one observation."""
+        return self.state.action(observation.astype(np.float32))
 
     def iterate(self) -> None:
         """Run RLtools' loop until one more gradient step is taken; for PPO, for one iteration."""

@@ -7,6 +7,10 @@ The worker trains DQN, DDPG, TD3, SAC or PPO with the workload's environment, ne
 capacity, learning starts and update interval. These settings favour SB3: no logging, the checks of `gymnasium.make`
 off, and environments stepped in batches by its own `DummyVecEnv`. Networks are on the job's device. The result's
 `notes` say where SB3 departs from the workload.
+
+A job's settings of the library's own (`library`) are arguments of SB3's classes, as RL Baselines3 Zoo states them:
+"lin_X" falls from X to 0 over `n_timesteps` environment steps, and `normalize` puts the environments into a
+`VecNormalize`.
 """
 
 import math
@@ -24,7 +28,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.noise import NormalActionNoise, VectorizedActionNoise
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
@@ -94,6 +98,7 @@ class Training(Agent):
     devices = ("cpu", "cuda")
     learns_alone = True
     anneals = True
+    takes_settings = True
 
     def __init__(self, job: dict[str, Any]) -> None:
         super().__init__()
@@ -110,6 +115,11 @@ class Training(Agent):
             self.notes["replay"] = "uniform: Stable-Baselines3 has no prioritised replay"
         torch.set_num_threads(job["threads"])
         environments = make_environments(workload["environment"], training["actors"])
+        library = dict(job.get("library", {}))
+        self.falling_steps = library.pop("n_timesteps", 0)
+        if library.pop("normalize", False):
+            environments = VecNormalize(environments, gamma=workload["algorithm"]["gamma"])
+        self.library = {name: self._scheduled(value) for name, value in library.items()}
         if self.on_policy:
             # A round is an iteration: N T environment steps, then K epochs of minibatches of M.
             samples = training["actors"] * workload["algorithm"]["trajectory_length"]
@@ -119,13 +129,47 @@ class Training(Agent):
             warm_up_steps = samples
         else:
             self.vector_steps, self.round_gradient_steps = cadence(training)
+            if "train_freq" in library:
+                self.vector_steps, self.round_gradient_steps = (
+                    library["train_freq"],
+                    library["gradient_steps"],
+                )
             self.round_environment_steps = self.vector_steps * training["actors"]
             self.model = self._model(job, environments)
-            warm_up_steps = training["learning_starts"] + self._steps_for(WARM_UP_GRADIENT_STEPS)
+            starts = library.get("learning_starts", training["learning_starts"])
+            warm_up_steps = starts + self._steps_for(WARM_UP_GRADIENT_STEPS)
         self.model.set_logger(Logger(folder=None, output_formats=[]))
         if self.device != "cpu":
             self.notes["device"] = str(self.model.device)
         self._run(warm_up_steps)
+
+    def _scheduled(self, value: Any) -> Any:
+        """Return a setting as SB3 takes it: "lin_X" as a function that falls with the environment steps taken."""
+        if not (isinstance(value, str) and value.startswith("lin_")):
+            return value
+        first = float(value.removeprefix("lin_"))
+
+        def falling(_: float) -> float:
+            model = getattr(self, "model", None)  # SB3 asks before the model is there
+            return first * max(0.0, 1 - (model.num_timesteps if model else 0) / self.falling_steps)
+
+        return falling
+
+    def _create(self, kind: Callable[..., Any], **settings: Any) -> Any:
+        """Return a model of SB3 with the settings that follow from the workload, and the library's own over them."""
+        for name, value in self.library.items():
+            settings[name] = settings.get(name, {}) | value if isinstance(value, dict) else value
+        return kind(**settings)
+
+    def greedy(self, observation: np.ndarray) -> np.ndarray:
+        """Return the policy's deterministic action for one observation."""
+        environments = self.model.get_vec_normalize_env()
+        if environments is not None:
+            observation = environments.normalize_obs(observation)
+        action, _ = self.model.predict(observation, deterministic=True)
+        if self.model.action_space.shape:
+            action = self.model.policy.scale_action(action)
+        return action
 
     def _steps_for(self, gradient_steps: int) -> int:
         return math.ceil(gradient_steps / self.round_gradient_steps) * self.round_environment_steps
@@ -182,7 +226,8 @@ class Training(Agent):
         if self.alone:
             self.notes["target"] = "not updated: Stable-Baselines3 does it after environment steps"
         norm = algorithm.get("maximum_gradient_norm")
-        model = OwnRatesDQN(
+        model = self._create(
+            OwnRatesDQN,
             env=environments,
             learning_rate=algorithm["learning_rate"],
             # SB3 counts environment steps where the workload counts gradient steps.
@@ -203,7 +248,8 @@ class Training(Agent):
         return VectorizedActionNoise(noise, environments.num_envs)
 
     def _ddpg(self, algorithm: dict[str, Any], environments: DummyVecEnv, **common: Any) -> DDPG:
-        model = OwnRatesDDPG(
+        model = self._create(
+            OwnRatesDDPG,
             env=environments,
             action_noise=self._noise(algorithm, environments),
             learning_rate=algorithm["critic_learning_rate"],
@@ -213,7 +259,8 @@ class Training(Agent):
         return model
 
     def _td3(self, algorithm: dict[str, Any], environments: DummyVecEnv, **common: Any) -> TD3:
-        model = OwnRatesTD3(
+        model = self._create(
+            OwnRatesTD3,
             env=environments,
             action_noise=self._noise(algorithm, environments),
             learning_rate=algorithm["critic_learning_rate"],
@@ -227,7 +274,8 @@ class Training(Agent):
 
     def _sac(self, algorithm: dict[str, Any], environments: DummyVecEnv, **common: Any) -> SAC:
         temperature, entropy = algorithm["initial_temperature"], algorithm["target_entropy"]
-        model = OwnRatesSAC(
+        model = self._create(
+            OwnRatesSAC,
             env=environments,
             learning_rate=algorithm["critic_learning_rate"],
             ent_coef=f"auto_{temperature}" if algorithm["tune_temperature"] else temperature,
@@ -249,9 +297,10 @@ class Training(Agent):
         if algorithm.get("annealing_steps"):
             self.notes["step sizes"] = "constant: they are not annealed"
         norm = algorithm["maximum_gradient_norm"]
-        model = PPO(
-            policy,
-            environments,
+        model = self._create(
+            PPO,
+            policy=policy,
+            env=environments,
             learning_rate=algorithm["policy_learning_rate"],
             n_steps=algorithm["trajectory_length"],
             batch_size=job["batch_size"],

@@ -93,7 +93,8 @@ class Training(worker.Training):
             self.notes["gradient norm"] = "not clipped: SBX's DQN has no limit"
         # SB3 and SBX count environment steps where the workload counts gradient steps.
         interval = self._steps_for(algorithm["target_interval"])
-        model = sbx.DQN(
+        model = self._create(
+            sbx.DQN,
             env=environments,
             learning_rate=algorithm["learning_rate"],
             target_update_interval=interval,
@@ -112,10 +113,13 @@ class Training(worker.Training):
 
     def _ddpg(self, algorithm: dict[str, Any], environments: DummyVecEnv, **common: Any) -> BaseAlgorithm:
         noise = self._noise(algorithm, environments)
-        return sbx.DDPG(env=environments, action_noise=noise, **self._rates(algorithm), **common)
+        return self._create(
+            sbx.DDPG, env=environments, action_noise=noise, **self._rates(algorithm), **common
+        )
 
     def _td3(self, algorithm: dict[str, Any], environments: DummyVecEnv, **common: Any) -> BaseAlgorithm:
-        return sbx.TD3(
+        return self._create(
+            sbx.TD3,
             env=environments,
             action_noise=self._noise(algorithm, environments),
             policy_delay=algorithm["policy_delay"],
@@ -129,7 +133,8 @@ class Training(worker.Training):
         temperature, entropy = algorithm["initial_temperature"], algorithm["target_entropy"]
         if algorithm["temperature_learning_rate"] != algorithm["actor_learning_rate"]:
             self.notes["temperature"] = "learns at the actor's rate"
-        return sbx.SAC(
+        return self._create(
+            sbx.SAC,
             env=environments,
             ent_coef=f"auto_{temperature}" if algorithm["tune_temperature"] else temperature,
             target_entropy="auto" if entropy is None else entropy,
@@ -144,9 +149,10 @@ class Training(worker.Training):
         if algorithm["target_kl"] is not None:
             self.notes["early_stop"] = "none: SBX adapts its learning rate to a KL divergence instead"
         norm = algorithm["maximum_gradient_norm"]
-        model = OwnRatesPPO(
-            policy,
-            environments,
+        model = self._create(
+            OwnRatesPPO,
+            policy=policy,
+            env=environments,
             learning_rate=algorithm["policy_learning_rate"],
             n_steps=algorithm["trajectory_length"],
             batch_size=job["batch_size"],

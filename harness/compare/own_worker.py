@@ -17,6 +17,7 @@ from placerl.harness.compare.protocol import WorkerJob, WorkerResult
 from placerl.harness.core.errors import UserError
 from placerl.harness.loop.schedule import STRICT, Environments, Loop, Schedule
 from placerl.harness.mapping import Mapping
+from placerl.harness.runtime.evaluation import Evaluation
 from placerl.harness.runtime.measured_run import Started, start
 from placerl.harness.runtime.resolve import resolve
 from placerl.harness.runtime.training import Training
@@ -35,6 +36,11 @@ def _train(training: Started, job: WorkerJob, mapping: str) -> dict[str, Any]:
         progress = training.learn(job.gradient_steps)
     else:
         raise UserError("job", "environment", "false for PPO", "true: it learns from its own latest samples")
+    evaluated: list[float] = []
+    if job.evaluation_episodes:
+        evaluation = Evaluation(workloads.from_tables(job.workload, "job"), job.seed)
+        evaluated = evaluation.returns(training.greedy(), job.evaluation_episodes)
+        evaluation.close()
     return WorkerResult(
         gradient_steps=progress.gradient_steps,
         environment_steps=progress.environment_steps,
@@ -43,6 +49,8 @@ def _train(training: Started, job: WorkerJob, mapping: str) -> dict[str, Any]:
         versions=_VERSIONS,
         notes={"mapping": mapping, "fusion": training.fusion},
         terms_s=progress.terms_s,
+        environment_steps_so_far=training.environment_steps,
+        evaluation_returns=evaluated,
     ).model_dump()
 
 
@@ -54,6 +62,10 @@ FLAGS = (*STEPPING, "threads_native", "concurrent")
 
 def _started(job: WorkerJob, mapping: str, flags: dict[str, Any]) -> Started:
     """Return the training of a job. C++ threads are one learner, and actors on the other cores if there are any."""
+    if job.library:
+        raise UserError(
+            "job", "library", ", ".join(job.library), "nothing: the workload states every setting"
+        )
     item, loop = workloads.from_tables(job.workload, "job"), None
     if flags.get("concurrent"):
         schedule, loop = STRICT, Loop.CONCURRENT
@@ -68,7 +80,8 @@ def _started(job: WorkerJob, mapping: str, flags: dict[str, Any]) -> Started:
 def answers(mapping: str, **flags: bool) -> Iterator[dict[str, Any]]:
     """Read jobs from standard input, one line of JSON each, do them, and yield an answer to each.
 
-    A training goes on from job to job if only the number of gradient steps differs; otherwise a new one starts.
+    A training goes on from job to job if only the numbers of gradient steps and of greedy episodes differ; otherwise
+    a new one starts.
 
     Args:
         flags: how this project trains, such as `envpool=True`; the names are `FLAGS`.
@@ -77,7 +90,7 @@ def answers(mapping: str, **flags: bool) -> Iterator[dict[str, Any]]:
     key = None
     for line in sys.stdin:
         job = WorkerJob.model_validate_json(line)
-        asked = job.model_copy(update={"gradient_steps": 1})
+        asked = job.model_copy(update={"gradient_steps": 1, "evaluation_episodes": 0})
         try:
             if training is None or asked != key:
                 if training is not None:

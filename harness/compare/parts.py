@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from placerl.harness.mapping import Mapping
+from placerl.harness.mapping.target import NATIVE_MAPPING
+from placerl.harness.workloads import Workload
+
 OURS = "placerl"
 """The name of this project in the rows of comparisons."""
 FLUSHED = ", subnormals flushed"
@@ -52,6 +56,16 @@ class OurSide:
 
 
 PLAIN = OurSide()
+
+
+def our_side(item: Workload, mapping: Mapping) -> OurSide:
+    """Return how this project trains a workload: with the whole loop in C++ if it can.
+
+    PPO's iterations are native calls on native environments; other algorithms need a prioritised replay for that.
+    """
+    if str(mapping) == NATIVE_MAPPING and item.replay.prioritized:
+        return OurSide(threads_native=True)
+    return OurSide(native_environments=True)
 
 
 def label(

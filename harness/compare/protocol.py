@@ -84,6 +84,10 @@ class WorkerJob(BaseModel):
             project's own worker has its mapping instead. A worker whose library is not set up for the device refuses.
         flush_subnormals: whether the worker's thread treats subnormal numbers as zero (`torch.set_flush_denormal`),
             as this project's native learner always does.
+        evaluation_episodes: greedy episodes to run after the gradient steps, in an environment of their own, from
+            starts that follow from the seed. Their time is in no duration.
+        library: settings of the library's own, by its names for them, which replace what follows from the workload;
+            a worker that knows none refuses them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -96,6 +100,8 @@ class WorkerJob(BaseModel):
     environment: bool = True
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
     flush_subnormals: bool = False
+    evaluation_episodes: int = Field(default=0, ge=0)
+    library: dict[str, Any] = {}
 
 
 class WorkerResult(BaseModel):
@@ -109,6 +115,8 @@ class WorkerResult(BaseModel):
         versions: versions of the system and of the libraries that it computes with.
         notes: how the system departs from the workload, such as with a uniform replay.
         terms_s: seconds within `wall_s` by part of the loop, if the system reports them.
+        environment_steps_so_far: steps since the system began, with those before the first gradient step.
+        evaluation_returns: undiscounted returns of the greedy episodes after the gradient steps, if asked for.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -120,6 +128,8 @@ class WorkerResult(BaseModel):
     versions: dict[str, str]
     notes: dict[str, str] = {}
     terms_s: dict[str, FiniteFloat] = {}
+    environment_steps_so_far: int = Field(default=0, ge=0, le=MOST_STEPS)
+    evaluation_returns: list[FiniteFloat] = []
 
 
 def one_line(said: str) -> str:

@@ -77,6 +77,11 @@ class Suite(StrEnum):
         "final_return interquartile_mean_return",
     )
     BENCH_SETTINGS = "bench-settings", "what workloads teach with settings that were tried", _RUN
+    BENCH_TIME_TO_RETURN = (
+        "bench-time-to-return",
+        "seconds until each library reaches a return and holds it",
+        "evaluation_return",
+    )
     BENCH_WHY = "bench-why", "causes of slowness planted into training scripts", _ANY
     BENCH_REPLAY = "bench-replay", "replay operations of every library", _ANY
 

@@ -402,6 +402,28 @@ class LearningResult(OfSystem, table="learning_result"):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LearningCurve(OfSystem, table="learning_curve"):
+    """What a training of one seed had learnt at each of its evaluations; the value and samples are those of the last.
+
+    Attributes:
+        steps_at: environment steps of each evaluation, with those before learning.
+        seconds_at: seconds of training until each evaluation, without the start and without evaluations.
+        returns_at: mean return of the greedy episodes of each evaluation.
+        start_s: seconds from the start of the process until it learns: imports, compilation, first steps.
+        threshold, budget_s: the return to reach and hold, and in how many seconds.
+        settings_from: where the system's settings are from.
+    """
+
+    steps_at: Sequence[int] | None = None
+    seconds_at: Sequence[float] | None = None
+    returns_at: Sequence[float] | None = None
+    start_s: float | None = None
+    threshold: float | None = None
+    budget_s: float | None = None
+    settings_from: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class PeakMemory(Row, table="peak_memory"):
     """The peak resident memory of a run, or of one of its cells.
 

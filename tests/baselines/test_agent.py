@@ -9,6 +9,7 @@ import torch
 
 from placerl.harness import workloads
 from placerl.harness.compare import protocol, registry
+from placerl.harness.runtime.evaluation import Evaluation
 from placerl.primitives.algorithms.dqn import DqnHyperparameters
 
 
@@ -98,6 +99,22 @@ def test_a_result_counts_what_its_own_job_did(agent):
     assert (first["gradient_steps"], first["environment_steps"], len(first["episode_returns"])) == (9, 18, 3)
     assert (second["gradient_steps"], second["episode_returns"]) == (3, [1.0])
     protocol.WorkerResult.model_validate(json.loads(json.dumps(second)))
+
+
+def test_greedy_episodes_begin_where_this_project_s_own_do(agent):
+    """The same policy has the same returns in both, also of actions that are scaled."""
+
+    class Still(agent.Agent):
+        def iterate(self): ...
+
+        def greedy(self, observation):
+            return np.array([0.25]) if len(observation) == 3 else 1
+
+    for name in ("pendulum-sac", "cartpole-dqn"):
+        item = workloads.load(name)
+        still, own = Still(), Evaluation(item, 7)
+        theirs = still.evaluate(item.tables()["environment"], 7, 3)
+        assert theirs == own.returns(still.greedy, 3)
 
 
 def test_learner_and_replay_alone_take_no_round(agent):

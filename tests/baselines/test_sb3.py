@@ -4,6 +4,7 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.compare import registry
+from placerl.harness.compare.own_settings import goals
 from placerl.harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
 from tests.limits import LIMIT_S
 
@@ -79,3 +80,23 @@ def test_pixels_go_through_its_nature_network(sb3, name):
     result = sb3.ask(asked, LIMIT_S)
     assert result.gradient_steps >= 8
     assert result.environment_steps > 0
+
+
+@pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ppo", "pendulum-sac", "hopper-ppo"])
+def test_it_takes_settings_of_its_own_and_runs_greedy_episodes(sb3, name):
+    """Those of RL Baselines3 Zoo: rounds of many steps, step sizes that fall, normalised environments."""
+    goal = goals()[name]
+    side, item = goal.side_of("sb3"), goal.workload_of("sb3")
+    asked = WorkerJob(
+        workload=item.tables(),
+        batch_size=item.training.batch_size,
+        seed=0,
+        gradient_steps=10,
+        evaluation_episodes=1,
+        library=side.library,
+    )
+    first, second = (sb3.ask(asked, LIMIT_S) for _ in range(2))
+    assert len(second.evaluation_returns) == 1
+    if name == "cartpole-dqn":
+        assert (first.gradient_steps, first.environment_steps) == (128, 256)
+    assert second.environment_steps_so_far == first.environment_steps_so_far + second.environment_steps

@@ -7,6 +7,7 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.compare import registry
+from placerl.harness.compare.own_settings import goals
 from placerl.harness.compare.protocol import FailureKind, Worker, WorkerFailure, WorkerJob
 
 LIMIT_S = 900.0
@@ -36,6 +37,7 @@ CANNOT = {
     "sbx": "pong-dqn",
     "pufferlib": "cartpole-dqn",
 }
+EVALUATED = {system for goal in goals().values() for system in goal.systems}
 PPO = workloads.load("cartpole-ppo").tables()["algorithm"]
 PPO_ACTORS = workloads.load("cartpole-ppo").training.actors
 
@@ -98,6 +100,16 @@ def test_the_plain_file_trains_in_this_environment(plain, name):
     assert ("uniform" in result.notes.get("replay", "")) == (name in OFF_POLICY)
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_the_plain_file_runs_greedy_episodes(plain, name):
+    asked = job(name).model_copy(update={"evaluation_episodes": 2})
+    first, second = (plain.ask(asked, LIMIT_S) for _ in range(2))
+    assert len(first.evaluation_returns) == len(second.evaluation_returns) == 2
+    assert second.environment_steps_so_far == first.environment_steps_so_far + second.environment_steps
+    if name in OFF_POLICY:
+        assert first.environment_steps_so_far > 100 + first.environment_steps, "with the random steps"
+
+
 @pytest.mark.parametrize(("actors", "interval"), [(1, 4), (3, 2), (4, 1)])
 def test_the_plain_file_keeps_the_update_interval(plain, actors, interval):
     result = plain.ask(job("cartpole-dqn", 24, actors=actors, update_interval=interval), LIMIT_S)
@@ -111,11 +123,21 @@ def test_what_the_plain_file_cannot_do_is_refused():
     assert failure.value.kind is FailureKind.REFUSED
 
 
+def test_settings_of_a_library_s_own_are_refused_by_one_that_has_none():
+    asked = job("cartpole-dqn").model_copy(update={"library": {"train_freq": 2}})
+    with here("cleanrl_style") as worker, pytest.raises(WorkerFailure, match="train_freq") as failure:
+        worker.ask(asked, LIMIT_S)
+    assert failure.value.kind is FailureKind.REFUSED
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("baseline", "name"), [(b, name) for b, names in TRAINED.items() for name in names])
 def test_a_baseline_trains_in_its_own_environment(baseline, name):
     with built(baseline) as worker:
+        if baseline in EVALUATED:
+            asked = job(name).model_copy(update={"evaluation_episodes": 2})
+            assert len(worker.ask(asked, LIMIT_S).evaluation_returns) == 2
         trains(worker, name, rows_of_rllib if baseline == "rllib" else lambda result: 0)
 
 

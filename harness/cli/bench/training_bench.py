@@ -26,11 +26,10 @@ from placerl.harness.cli.bench.command import Bench, chosen, joined, reached, se
 from placerl.harness.cli.compare_command import departures, returns
 from placerl.harness.compare import rounds
 from placerl.harness.compare.equal_steps import FASTER, NOT_COMPARED, StepExtent
-from placerl.harness.compare.parts import OurSide
+from placerl.harness.compare.parts import our_side
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.mapping import Mapping
-from placerl.harness.mapping.target import NATIVE_MAPPING
 from placerl.harness.plan import tiers
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import ComparisonResult as Result
@@ -219,16 +218,6 @@ def measure(
     return rounds.compare(
         cell.item(), mapping, baselines, budget_s=budget_s, progress=report, settings=settings
     )
-
-
-def our_side(item: workloads.Workload, mapping: Mapping) -> OurSide:
-    """Return how this project trains a workload: with the whole loop in C++ if it can.
-
-    PPO's iterations are native calls on native environments; other algorithms need a prioritised replay for that.
-    """
-    if str(mapping) == NATIVE_MAPPING and item.replay.prioritized:
-        return OurSide(threads_native=True)
-    return OurSide(native_environments=True)
 
 
 def judged(cell: TrainingCell, rows: Sequence[Result]) -> str:

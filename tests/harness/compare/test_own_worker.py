@@ -29,10 +29,13 @@ def job(gradient_steps=20, **changes):
 def test_it_answers_jobs_and_keeps_its_agent(mapping):
     with registry.own_worker(mapping) as worker:
         first, second = (worker.ask(job(steps), LIMIT_S) for steps in (20, 300))
+        evaluated = worker.ask(job(20, evaluation_episodes=3), LIMIT_S)
         alone = worker.ask(job(40, environment=False), LIMIT_S)
         assert (first.gradient_steps, second.gradient_steps) == (20, 300)
         assert second.environment_steps == 300
         assert second.episode_returns
+        assert len(evaluated.evaluation_returns) == 3
+        assert evaluated.environment_steps_so_far == second.environment_steps_so_far + 20
         assert {"placerl", "torch", "gymnasium"} <= second.versions.keys()
         assert sum(second.terms_s.values()) <= second.wall_s
         assert (alone.gradient_steps, alone.environment_steps, alone.episode_returns) == (40, 0, [])
@@ -85,6 +88,7 @@ class Trainings:
         for name in ("warm_up", "advance", "learn", "close"):
             setattr(training, name, note(name))
         training.fusion = "none"
+        training._acting = SimpleNamespace(environment_steps=64)
         return training
 
 

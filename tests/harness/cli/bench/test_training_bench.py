@@ -9,9 +9,9 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.cli.bench import training_bench
-from placerl.harness.cli.bench.training_bench import CELLS, judged, lines, our_side
+from placerl.harness.cli.bench.training_bench import CELLS, judged, lines
 from placerl.harness.compare import registry
-from placerl.harness.compare.parts import OurSide
+from placerl.harness.compare.parts import OurSide, our_side
 from placerl.harness.compare.protocol import Worker
 from placerl.harness.mapping import Mapping
 from placerl.harness.store.store import Store
