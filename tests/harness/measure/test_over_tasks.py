@@ -1,0 +1,42 @@
+"""Figures over tasks: known values, intervals that draw seeds within each task, and ties."""
+
+import numpy as np
+import pytest
+
+from placerl.harness.measure import over_tasks
+
+
+def test_the_interquartile_mean_is_over_the_runs_of_all_tasks() -> None:
+    found = over_tasks.mean([[0, 1, 2, 3], [4, 5, 6, 100]])
+    assert found.value == np.mean([2, 3, 4, 5])
+    assert 0 <= found.low < found.value < found.high
+
+
+def test_seeds_are_drawn_within_their_task() -> None:
+    """Tasks whose seeds agree leave nothing to chance, however far the tasks are apart."""
+    found = over_tasks.mean([[0.0] * 5, [10.0] * 5])
+    assert found == over_tasks.Interval(5.0, 5.0, 5.0)
+
+
+def test_the_interval_holds_the_true_mean_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    held = 0
+    for _ in range(100):
+        found = over_tasks.mean(rng.normal([[0.0], [1.0], [2.0]], 0.5, (3, 10)))
+        held += found.low <= 1 <= found.high
+    assert held >= 88
+
+
+def test_a_profile_falls_from_all_runs_to_none() -> None:
+    found = over_tasks.profile([[0.2, 0.6], [0.4, 0.8]], [0.0, 0.5, 0.9])
+    assert [one.value for one in found] == [1.0, 0.5, 0.0]
+    assert (found[0].low, found[2].high) == (1.0, 0.0)
+    assert 0 <= found[1].low < 0.5 < found[1].high <= 1
+
+
+def test_the_probability_of_improvement_is_the_mean_over_tasks() -> None:
+    found = over_tasks.improvement([[2.0, 2.0], [1.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]])
+    assert found == over_tasks.Interval(0.75, 0.75, 0.75), "always higher in one, equal in the other"
+    ours, theirs = [[1.0, 3.0, 5.0]], [[2.0, 4.0]]
+    assert over_tasks.improvement(ours, theirs).value == pytest.approx(0.5)
+    assert over_tasks.improvement(theirs, ours).value == pytest.approx(0.5)
