@@ -1,24 +1,52 @@
 """The command `placerl learn`, which trains each algorithm here and in other libraries and prints the returns."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from placerl.harness import workloads
 from placerl.harness.cli.app import app
-from placerl.harness.cli.common import JsonOption, ResultsOption, TierOption, named_baselines, out, print_json
+from placerl.harness.cli.common import (
+    JsonOption,
+    ResultsOption,
+    exit_if_failed,
+    named_baselines,
+    out,
+    print_json,
+    say,
+)
+from placerl.harness.cli.completion import TIERS, completed
+from placerl.harness.core.errors import COMMAND_LINE, OptionName, UserError
 from placerl.harness.core.progress import bar
 from placerl.harness.core.revision import RESULTS
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.target import NATIVE_MAPPING
 from placerl.harness.plan import tiers
+from placerl.harness.plan.tiers import NIGHT
 from placerl.harness.store.peak_memory import recorded
+
+BASELINES, AT_NIGHT = "sb3", "sb3,sbx"
 
 
 @app.command(epilog="Example: `placerl learn --tier quick`")
 def learn(
-    tier_name: TierOption = "quick",
-    named: Annotated[str, typer.Option("--baselines", help="Names joined by commas, or `all`.")] = "sb3",
+    tier_name: Annotated[
+        str,
+        typer.Option(
+            "--tier",
+            help=f"How much is trained: {', '.join(TIERS)}; {NIGHT.name} for every side's own best settings, for days.",
+            autocompletion=completed(lambda: (*TIERS, NIGHT.name)),
+        ),
+    ] = "quick",
+    named: Annotated[
+        str | None,
+        typer.Option(
+            "--baselines",
+            help=f"Names joined by commas, or `all`; by default {BASELINES}, in the tier {NIGHT.name} {AT_NIGHT}.",
+        ),
+    ] = None,
     mapping: Annotated[str, typer.Option("--mapping", help="Learner-RMM-Storage.")] = NATIVE_MAPPING,
     results: ResultsOption = RESULTS,
     as_json: JsonOption = False,
@@ -29,8 +57,14 @@ def learn(
     from placerl.harness.plan.predicting import begin
     from placerl.harness.runtime import mapped_parts
 
-    tier, under = tiers.tier(tier_name), Mapping.parse(mapping)
-    cells = learning.plan(tier.name, [learning.OURS, *named_baselines(named, training=True)], under)
+    tier, under = tiers.tier(tier_name, NIGHT), Mapping.parse(mapping)
+    if tier is NIGHT:
+        if mapping != NATIVE_MAPPING:
+            raise UserError(COMMAND_LINE, OptionName("mapping"), mapping, f"{NATIVE_MAPPING} in this tier")
+        _night(named or AT_NIGHT, results, as_json)
+        return
+    asked_for = named_baselines(named or BASELINES, training=True)
+    cells = learning.plan(tier.name, [learning.OURS, *asked_for], under)
     mapped_parts.check(workloads.load("cartpole-dqn"), under)
     opened = begin(results, tier)
     with bar("learn") as report, recorded(opened):
@@ -48,3 +82,47 @@ def learn(
         or any(cell.failed(opened) for cell in cells)
     ):
         raise typer.Exit(1)
+
+
+def _night(named: str, results: Path, as_json: bool) -> None:
+    """Train each system at its own best settings, and print what each goal's trainings learnt and all together.
+
+    Raises:
+        UserError: a baseline has no settings for any goal.
+    """
+    from placerl.harness.compare import night_learning
+    from placerl.harness.compare.night_learning import Compared
+    from placerl.harness.compare.own_settings import OURS, goals
+    from placerl.harness.plan import plan
+    from placerl.harness.plan.predicting import begin
+
+    known = tuple(dict.fromkeys(name for goal in goals().values() for name in goal.systems[1:]))
+    systems = known if named == "all" else tuple(part.strip() for part in named.split(","))
+    for name in systems:
+        if name not in known:
+            allowed = f"{', '.join(known)}, all"
+            raise UserError(COMMAND_LINE, OptionName("baselines"), repr(name), allowed, name=name)
+    cells = night_learning.plan([OURS, *systems])
+    opened = begin(results, NIGHT)
+    with bar("learn") as report, recorded(opened):
+        plan.execute(opened, cells, report)
+    rows = night_learning.rows_of(opened)
+    if as_json:
+        print_json([row.to_json() for row in rows])
+    else:
+        compared = Compared.of(rows)
+        title = "Return in the last fifth, at own settings"
+        _print(title, ("workload", "system", "return", "s", "seeds"), night_learning.by_task(compared))
+        title = "Scores: random actions 0, the goal 1"
+        columns = ("system", "goals", "score", "when placerl ended", "placerl higher")
+        _print(title, columns, night_learning.over_all(compared))
+        for reason in dict.fromkeys(row.reason for row in rows if row.reason):
+            say(reason)
+    exit_if_failed([cell.key for cell in cells if cell.failed(opened)])
+
+
+def _print(title: str, columns: tuple[str, ...], lines: list[list[str]]) -> None:
+    table = Table(*columns, title=title)
+    for line in lines:
+        table.add_row(*line)
+    out.print(table)

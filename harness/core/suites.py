@@ -54,7 +54,7 @@ class Suite(StrEnum):
     LEARN = (
         "learn",
         "learning curves over seeds",
-        "final_return interquartile_mean_return best_interquartile_mean_return",
+        "final_return interquartile_mean_return best_interquartile_mean_return evaluation_return",
     )
     CLAIM = "claim", "an experiment that a paper's claim reads; the row's experiment names it", _ANY
     MACHINE_PEAKS = "roofs", "the peak arithmetic and the bandwidths of a device", _PEAKS

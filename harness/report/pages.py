@@ -13,6 +13,7 @@ import jinja2
 from markupsafe import Markup
 
 from placerl.harness import papers
+from placerl.harness.compare.night_learning import by_task, over_all
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.papers import Outcome, Verdict
@@ -22,7 +23,16 @@ from placerl.harness.papers.evidence import number, records
 from placerl.harness.papers.notes import notes
 from placerl.harness.papers.number import from_text
 from placerl.harness.plan import plan
-from placerl.harness.report import answers, devices, machine_facts, other_gpus, plots, roofline_plot, what_if
+from placerl.harness.report import (
+    answers,
+    devices,
+    machine_facts,
+    night_figure,
+    other_gpus,
+    plots,
+    roofline_plot,
+    what_if,
+)
 from placerl.harness.report.content import Content
 from placerl.harness.report.drawing import same_drawing
 from placerl.harness.report.formatting import MARKS, commands, row_ranges, show, whole
@@ -253,6 +263,7 @@ def _by_workload(rows: Iterable[Any]) -> list[tuple[str, list[Any]]]:
 
 def _libraries(content: Content, _others: Sequence[Content]) -> dict[str, object]:
     by_workload = _by_workload(content.curves)
+    night = night_figure.compared(content.measurements)
     return {
         "against": answers.against_libraries(content),
         "gains": plots.gains(content.comparisons) if any(c.ratio for c in content.comparisons) else None,
@@ -265,6 +276,9 @@ def _libraries(content: Content, _others: Sequence[Content]) -> dict[str, object
         ],
         "last_episodes": LAST_EPISODES,
         "most_episodes": plots.MOST_EPISODES,
+        "night_figure": night_figure.figure(night),
+        "night_goals": by_task(night),
+        "night_all": over_all(night),
     }
 
 

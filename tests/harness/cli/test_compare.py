@@ -5,12 +5,15 @@ from pathlib import Path
 import pytest
 
 from placerl.harness.cli.common import named_baselines
+from placerl.harness.compare import night_learning, registry
+from placerl.harness.compare.own_settings import goals
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
 from placerl.harness.plan import plan
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run
 from tests.harness.cli.command_line import Placerl, refused
+from tests.harness.compare.test_curves import Learner
 
 
 def test_a_cell_of_the_validation_that_is_not_there_is_refused(placerl: Placerl, tmp_path: Path) -> None:
@@ -32,6 +35,33 @@ def test_only_what_trains_can_be_compared_in_learning(placerl: Placerl, tmp_path
     assert not results.exists()
     assert "cpprb" in named_baselines("all")
     assert "cpprb" not in named_baselines("all", training=True)
+
+
+def test_at_night_a_library_without_settings_of_its_own_is_refused(placerl: Placerl, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    night = ("learn", "--tier", "night", "--results", str(results))
+    refused(placerl(*night, "--baselines", "sb3,pfrl"), "found 'pfrl'", "sb3, sbx")
+    refused(placerl(*night, "--mapping", "torch-native-cpu"), "--mapping", "native-native-cpu")
+    assert not results.exists()
+
+
+def test_a_night_of_learning_prints_its_goals_and_all_together(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "own_worker", lambda mapping, **_: Learner(lambda steps: 475.0))
+    monkeypatch.setattr(registry, "is_built", lambda name: False)
+    some = {"cartpole-ppo": goals()["cartpole-ppo"]}
+    monkeypatch.setattr(night_learning, "goals", lambda: some)
+    night = ("learn", "--tier", "night", "--baselines", "sb3", "--results", str(tmp_path))
+    outcome = placerl(*night)
+    assert outcome.status == 0, outcome.err
+    for said in (
+        "475 [475, 475]",
+        "1.00 [1.00, 1.00]",
+        "not run: needs its environment: placerl baselines sb3",
+    ):
+        assert said in outcome.out
+    assert placerl(*night, "--json").out.count('"kind": "learning_curve"') == 10
 
 
 def test_an_unknown_baseline_is_refused(placerl: Placerl, tmp_path: Path) -> None:
