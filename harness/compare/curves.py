@@ -82,14 +82,18 @@ def reached(returns: Sequence[float], threshold: float) -> int | None:
     return None
 
 
-def seconds_to_return(row: LearningCurve) -> float | None:
-    """Return the seconds of training in which a row's threshold was reached; None if it was not within the budget."""
+def seconds_to_return(row: Any) -> float | None:
+    """Return the seconds of training in which a row's threshold was reached; None if it was not within the budget.
+
+    Args:
+        row: a `LearningCurve`, or a record of a frame with its columns.
+    """
     assert row.threshold is not None
     place = reached(row.returns_at or (), row.threshold)
     if place is None or row.seconds_at is None:
         return None
     seconds = row.seconds_at[place]
-    return None if row.budget_s is not None and seconds > row.budget_s else seconds
+    return None if row.budget_s is not None and seconds > row.budget_s else float(seconds)
 
 
 @dataclass

@@ -12,17 +12,15 @@ If fewer arrive within the budget, it takes more than the budget. All systems tr
 begins, one after another, with one thread. The same command goes on with an interrupted run.
 """
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
-import numpy as np
 import typer
-from scipy import stats
 
 from placerl.harness.cli.bench.command import Bench, chosen, joined, section
-from placerl.harness.compare.curves import CurveOf, Extent, seconds_to_return
+from placerl.harness.compare.arrivals import COLUMNS, lines
+from placerl.harness.compare.curves import CurveOf, Extent
 from placerl.harness.compare.own_settings import Goal, goals
 from placerl.harness.core.suites import Suite
 from placerl.harness.runtime.seed_order import interleaved
@@ -32,47 +30,6 @@ SUITE = Suite.BENCH_TIME_TO_RETURN
 GROWTH = 0.05
 SEEDS = 10
 DEFAULT = ("cartpole-dqn", "cartpole-ppo", "pendulum-sac")
-COLUMNS = ("system", "seconds", "95%", "start", "arrived")
-
-
-def half_arrived(seconds: Sequence[float | None], share: float = 0.5) -> float | None:
-    """Return the time by which a share of the seeds had arrived; None if fewer arrived.
-
-    Args:
-        seconds: of each seed, the seconds in which it arrived; None if it did not.
-    """
-    return _ranked(seconds, math.ceil(share * len(seconds)))
-
-
-def interval(seconds: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """Return the 95% interval of the median that follows from ranks alone; None for an end that is unknown."""
-    rank = int(stats.binom.ppf(0.025, len(seconds), 0.5))
-    return _ranked(seconds, rank), _ranked(seconds, len(seconds) - rank + 1)
-
-
-def _ranked(seconds: Sequence[float | None], rank: int) -> float | None:
-    """Return the time of the seed that arrived as the `rank`-th, from 1; None if so many did not, or at rank 0."""
-    times = sorted(one for one in seconds if one is not None)
-    return times[rank - 1] if 1 <= rank <= len(times) else None
-
-
-def line(system: str, rows: Sequence[LearningCurve]) -> list[str]:
-    """Return the cells of a system's line of the table.
-
-    Args:
-        rows: of trainings that ended, at least one, with the same budget.
-    """
-    times = [seconds_to_return(row) for row in rows]
-    middle, (low, high) = half_arrived(times), interval(times)
-    budget_s = rows[0].budget_s
-    start_s = float(np.median([row.start_s for row in rows]))
-    return [
-        system,
-        f"> {budget_s:g}" if middle is None else f"{middle:.3g}",
-        "" if low is None else f"{low:.3g} to {'?' if high is None else f'{high:.3g}'}",
-        f"{start_s:.1f}",
-        f"{sum(one is not None for one in times)}/{len(times)}",
-    ]
 
 
 def table(asked: Sequence[tuple[Goal, Sequence[str]]], rows: Sequence[LearningCurve]) -> str:
@@ -88,9 +45,7 @@ def table(asked: Sequence[tuple[Goal, Sequence[str]]], rows: Sequence[LearningCu
         mine = {
             name: [row for row in rows if (row.workload, row.system) == (goal.name, name)] for name in systems
         }
-        trained = {name: [row for row in some if row.value is not None] for name, some in mine.items()}
-        lines = [line(name, some) for name, some in trained.items() if some]
-        text += section(f"{goal.name}: {goal.threshold:g}", COLUMNS, lines)
+        text += section(f"{goal.name}: {goal.threshold:g}", COLUMNS, lines(mine))
         for name, some in mine.items():
             reasons = dict.fromkeys(row.reason for row in some if row.reason)
             sources = dict.fromkeys(row.settings_from for row in some)

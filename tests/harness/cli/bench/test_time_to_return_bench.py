@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from placerl.harness.cli.bench.time_to_return_bench import SUITE, half_arrived, interval, table
+from placerl.harness.cli.bench.time_to_return_bench import SUITE, table
 from placerl.harness.compare import registry
 from placerl.harness.compare.own_settings import goals
 from placerl.harness.core.provenance import Provenance
@@ -34,19 +34,6 @@ def row(system: str, seed: int, seconds: float | None) -> LearningCurve:
         budget_s=300.0,
         settings_from="a test",
     )
-
-
-def test_the_median_is_when_half_had_arrived() -> None:
-    assert half_arrived([3, 1, 2]) == 2
-    assert half_arrived([4, 1, 3, 2]) == 2
-    assert half_arrived([4, None, 3, None]) == 4, "half arrived"
-    assert half_arrived([4, None, None]) is None
-
-
-def test_the_interval_is_of_ranks_that_arrived() -> None:
-    assert interval(range(1, 11)) == (2, 9)
-    assert interval([*range(1, 9), None, None]) == (2, None)
-    assert interval([1, 2, 3]) == (None, None), "three seeds have none"
 
 
 def test_the_table_is_whole_at_60_columns() -> None:
