@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
+from math import ceil, lcm
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,9 @@ class ResidentRounds(ResidentSteps):
         executable.add(self._explore, exploring_graph(algorithm, count))
         super().__init__(replay, learner, steps_a_graph=steps_a_graph)
         self._acting, self._episodes = acting, list[tuple[int, float]]()
-        self._rounds_at_once = max(1, steps_a_graph // acting.gradient_steps)
+        # As `_steps_a_graph`: rounds after which as many batches ahead are in the same places.
+        turn = lcm(acting.gradient_steps, replay.ahead + 1) // acting.gradient_steps
+        self._rounds_at_once = ceil(max(1, steps_a_graph // acting.gradient_steps) / turn) * turn
         inputs = executable.inputs(self._explore)
         self._seen, (self._drawn,) = (
             inputs["batch/observation"],
@@ -179,7 +182,7 @@ class ResidentRounds(ResidentSteps):
         if not self._has_items(acting.vector_steps):
             raise ValueError(EMPTY)
         while rounds > 0:
-            at_once = min(rounds, self._rounds_at_once)
+            at_once = self._at_once(rounds, self._rounds_at_once)
             first = learner.gradient_steps
             steps = range(first, first + at_once * acting.gradient_steps)
             variants = tuple(learner.algorithm.variant(step) for step in steps)

@@ -14,6 +14,7 @@ functions of a counter, so that a training is the same on every device but for t
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from importlib.resources import files
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +68,7 @@ class ResidentSteps(OneCaller):
     Args:
         replay: a replay whose stream is that of the learner's executable; if it draws batches ahead, one of its own.
         learner: a learner with kernels on a device (`check`).
-        steps_a_graph: most gradient steps that one graph has.
+        steps_a_graph: most gradient steps that one graph has; with D batches ahead, up to D more.
 
     Raises:
         TypeError: the learner's steps cannot stay on its device.
@@ -81,7 +82,9 @@ class ResidentSteps(OneCaller):
         super().__init__()
         checks.whole("steps_a_graph", steps_a_graph, 1)
         self._executable = executable = check(learner)
-        self._replay, self._learner, self._steps_a_graph = replay, learner, steps_a_graph
+        self._replay, self._learner = replay, learner
+        # Graphs begin with the same of the D + 1 batches, and so are equal, if they have a multiple of so many steps.
+        self._steps_a_graph = ceil(steps_a_graph / (replay.ahead + 1)) * (replay.ahead + 1)
         if (replay.stream is executable.stream) == (replay.ahead > 0):
             found, allowed = "a stream of its own", "the learner's, executable.stream"
             if replay.ahead:
@@ -173,10 +176,20 @@ class ResidentSteps(OneCaller):
             raise ValueError(EMPTY)
         learner = self._learner
         while steps > 0:
-            first, count = learner.gradient_steps, min(steps, self._steps_a_graph)
+            first, count = learner.gradient_steps, self._at_once(steps, self._steps_a_graph)
             variants = tuple(learner.algorithm.variant(step) for step in range(first, first + count))
             self._start(self._graphs, variants, partial(self.launch, variants))
             steps -= count
+
+    def _at_once(self, left: int, most: int) -> int:
+        """Return how many of the steps or rounds that are left the next graph takes, at most `most`.
+
+        With D batches ahead, graphs of each length that begin with each of the D + 1 batches would be too many to
+        record: long ones begin with the first.
+        """
+        if not self._replay.ahead:
+            return min(left, most)
+        return most if left >= most and self._taken % (self._replay.ahead + 1) == 0 else 1
 
     def _start(self, graphs: "Graphs", variants: tuple[str, ...], launch: Callable[[], None]) -> None:
         """Start a graph that takes gradient steps of these variants; `launch` records one of its kind."""
