@@ -138,6 +138,14 @@ def step_cycles(batch_size: int, bits: int, *, overlap: bool = False) -> int:
     return int(block.BLOCK([NETWORK, SIDE], [batch_size, bits == 16, overlap]))
 
 
+def act_cycles() -> int:
+    """Return the clock cycles of an action for one state of HalfCheetah, by the accelerator's program."""
+    from placerl.primitives.fpga.fixar import cycles as by_program
+    from placerl.primitives.fpga.fixar.shape import benchmark
+
+    return by_program.act_cycles(benchmark(NETWORK, SIDE))
+
+
 def cycle_requests(tier: TierLimits) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield functions that look up the clock cycles that the cells of a tier need, each with a name."""
     yield "FIX-F10", partial(measure, silent)

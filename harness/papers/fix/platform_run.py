@@ -1,12 +1,11 @@
-"""Trains HalfCheetah on FIX's platform as a whole, in virtual time: a host, PCIe and the accelerator (FIX VI-C).
+"""Times HalfCheetah's training steps on FIX's platform as a whole, in virtual time: host, PCIe, accelerator (FIX VI-C).
 
-The host is this machine: environment steps, actions and replay take the time that is measured here. A gradient step
-takes the clock cycles of this project's accelerator (`primitives.fpga.fixar`), and its batch and the actors' weights
-take the time of the link of the paper's board (`fixar21`). The numbers are those of the software's fixed-point
-training, from which the accelerator's differ by a few units of their formats, as the tests check.
+The host is this machine: environment steps and replay take the time that is measured here. A gradient step and an
+action take the clock cycles of this project's accelerator (`primitives.fpga.fixar`), and a batch takes the time of the
+link of the paper's board (`fixar21`). What the accelerator computes is left out, and its actions are random: no cycle
+depends on it, and the host's caches stay as they are next to an accelerator. So nothing is learnt here (FIX-F7 trains).
 
-The paper's accelerator also chooses the actions, so that no weights go to its host; and its 1.7 to 2.0 ms of PCIe a
-step are mostly its run-time library's, which is not modelled.
+The paper's 1.7 to 2.0 ms of PCIe a step are mostly its run-time library's, which is not modelled.
 """
 
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 
+import numpy as np
 import pandas as pd
 from typing_extensions import override
 
@@ -25,8 +25,8 @@ from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.cells import experiment_cells
 from placerl.harness.papers.evidence import number, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
-from placerl.harness.papers.fix.figure_10_array import BACKENDS, DEVICE, step_cycles
-from placerl.harness.papers.fix.throughput import BATCH_SIZES, DELAY, LEARNING_STARTS, WORKLOAD
+from placerl.harness.papers.fix.figure_10_array import BACKENDS, DEVICE, act_cycles, step_cycles
+from placerl.harness.papers.fix.throughput import BATCH_SIZES, LEARNING_STARTS, WORKLOAD
 from placerl.harness.papers.fix.training import training_of
 from placerl.harness.papers.number import Number
 from placerl.harness.profile import simulated
@@ -42,9 +42,9 @@ from placerl.primitives.quantization import precision
 
 @dataclass(frozen=True)
 class PlatformSteps(Columns):
-    """Columns of the rows: the platform, the accelerator's cycles and seconds of a step, and the steps of a round.
+    """Columns of the rows: the platform, the cycles and seconds of a gradient step, and the steps of a round.
 
-    The loop is strict, so that the rest of a step is the host's and the link's, whatever the accelerator's clock.
+    The loop is strict, so that the rest of a step (the host, the link and an action) hardly depends on the clock.
     """
 
     platform: str
@@ -62,34 +62,49 @@ EXPERIMENT = Experiment(
 )
 PLATFORM = "fixar21"
 MAPPING = Mapping.parse(f"{DEVICE}-native-cpu")
-FORMATS = {32: precision.fixed_32(), 16: precision.dynamic(DELAY)}
-"""The precision of a training, by the bits of its activations; that of 16 bits is timed after its delay."""
 _ROUNDS = 15
-_ROUND_S = 0.05
-"""Seconds that a round takes here, which simulates the accelerator with the native learner."""
+_ROUND_S = 0.1
+_FIRST_STEPS = 8
 
 
 class OnAccelerator(FixedPointLearner):
-    """The native fixed-point learner, each step of which counts the cycles of FIX's accelerator.
+    """A learner whose steps and actions only count the cycles of FIX's accelerator.
 
     Attributes:
         cycles: clock cycles so far.
         clock_hz: the clock frequency.
-        step_cycles, step_s: cycles and seconds of a gradient step.
+        step_cycles: of a gradient step. act_cycles: of an action.
     """
 
     def __init__(self, item: Workload, batch_size: int, bits: int) -> None:
         super().__init__(
-            algorithm_of(item), FORMATS[bits], backend="native", device="cpu", batch_size=batch_size, seed=0
+            algorithm_of(item),
+            precision.fixed_32(),
+            backend="native",
+            device="cpu",
+            batch_size=batch_size,
+            seed=0,
         )
         self.cycles, self.clock_hz = 0, 1e6 * simulated.clock(DEVICE).value
         self.step_cycles = step_cycles(batch_size, bits)
-        self.step_s = self.step_cycles / self.clock_hz
+        self.act_cycles = act_cycles()
+        self._actions = 0  # since the last gradient step, in whose call their cycles count
 
     @override
     def _step(self, batch: dict[str, Array], variant: str) -> StepOutcome:
-        self.cycles += self.step_cycles
-        return super()._step(batch, variant)
+        self.cycles += self.step_cycles + self._actions * self.act_cycles
+        self._actions = 0
+        return StepOutcome(np.zeros(self.batch_size, np.float32), {})
+
+    @override
+    def explore(self, observation: Array, environment_step: int, rng: np.random.Generator) -> Array:
+        self._actions += len(observation)
+        actions = rng.uniform(-1, 1, (len(observation), self.algorithm.action_size))
+        return actions.astype(np.float32)
+
+    @override
+    def parameters(self) -> dict[str, Array]:
+        return {}  # no weights go to the host
 
 
 def measure(
@@ -122,14 +137,13 @@ def _at(batch_size: int, rounds: Rounds) -> Sequence[Row]:
     trainings: dict[int, Training] = {}
     try:
         steps = {}
-        for bits in FORMATS:
+        for bits in BACKENDS:
             learner = OnAccelerator(item, batch_size, bits)
             trainings[bits] = training_of(item, learner, 0, MAPPING, platform=platform)
-            trainings[bits].take(DELAY + 2)
             begin_s = perf_counter()
-            trainings[bits].take(1)
-            steps[bits] = max(1, round(_ROUND_S / (perf_counter() - begin_s)))
-        times = in_rounds({bits: partial(_round, trainings[bits], steps[bits]) for bits in FORMATS}, rounds)
+            trainings[bits].take(_FIRST_STEPS)
+            steps[bits] = max(1, round(_ROUND_S / (perf_counter() - begin_s) * _FIRST_STEPS))
+        times = in_rounds({bits: partial(_round, trainings[bits], steps[bits]) for bits in BACKENDS}, rounds)
         return [
             row
             for bits, training in trainings.items()
@@ -144,12 +158,14 @@ def _round(training: Training, steps: int) -> dict[str, float]:
     """Return mean seconds of a step and of the host's parts of it."""
     took = training.advance(steps)
     terms_s = {name: seconds / steps for name, seconds in took.terms_s.items()}
-    links_s = terms_s["learner"] - _accelerator(training).step_s + terms_s["publish"]
+    learner = _accelerator(training)
+    act_s = learner.act_cycles / learner.clock_hz
+    link_s = terms_s["learner"] - act_s - learner.step_cycles / learner.clock_hz
     return {
         "step": took.wall_s / steps,
         "environment": terms_s["environment"],
-        "inference": terms_s["infer"],
-        "transfer": terms_s["sample"] + terms_s["gather"] + links_s,
+        "inference": terms_s["infer"] + act_s,
+        "transfer": terms_s["sample"] + terms_s["gather"] + link_s,
     }
 
 
@@ -161,7 +177,7 @@ def _accelerator(training: Training) -> OnAccelerator:
 def _rows(training: Training, rounds: Sequence[dict[str, float]], bits: int, steps: int) -> Sequence[Row]:
     learner = _accelerator(training)
     batch_size = learner.batch_size
-    columns = PlatformSteps(PLATFORM, learner.step_cycles, learner.step_s, steps)
+    columns = PlatformSteps(PLATFORM, learner.step_cycles, learner.step_cycles / learner.clock_hz, steps)
     samples = {RATE: [batch_size / one["step"] for one in rounds]}
     samples |= {f"{part}_time": [one[part] for one in rounds] for part in rounds[0] if part != "step"}
     return [
@@ -183,7 +199,7 @@ def _rows(training: Training, rounds: Sequence[dict[str, float]], bits: int, ste
 
 
 def host_s(frame: pd.DataFrame, bits: int) -> dict[int, Number]:
-    """Return the seconds of a step that are not the accelerator's: the host's and the link's, by batch size."""
+    """Return the seconds of a step that are not of its gradient step, by batch size: host, link and an action."""
     found = {}
     for row in rows_of(frame, EXPERIMENT, RATE, backend=BACKENDS[bits]):
         size, whole = int(row.batch_size), number(row, f"host and link, batch size {row.batch_size}")

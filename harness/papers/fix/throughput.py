@@ -49,7 +49,7 @@ TERMS = {
 }
 """The parts of a step whose times are stored, each with the names that the training loop gives to them."""
 NARROW = "16-bit products"
-DELAY = 4
+_DELAY = 4
 _ROUNDS = 15
 _ROUND_S = 0.05
 LEARNING_STARTS = 600
@@ -57,8 +57,8 @@ LEARNING_STARTS = 600
 FORMATS: dict[str, Precision | None] = {
     FLOAT: None,
     FIXED_32: precision.fixed_32(),
-    DYNAMIC: precision.dynamic(DELAY),
-    NARROW: Precision(activation_bits=16, weight_bits=12, error_bits=12, delay=DELAY),
+    DYNAMIC: precision.dynamic(_DELAY),
+    NARROW: Precision(activation_bits=16, weight_bits=12, error_bits=12, delay=_DELAY),
 }
 """The timed precisions by name; None is float32.
 
@@ -121,7 +121,7 @@ def _at(batch_size: int, budget_s: float, rounds: int) -> Sequence[Row]:
 
 def _side(item: Workload, name: str, formats: Precision | None, batch_size: int) -> _Side:
     training = training_of(item, make_learner(item, formats, batch_size, 0), 0)
-    training.take(DELAY + 2)
+    training.take(_DELAY + 2)
     steps = max(1, round(_ROUND_S / training.advance(1).wall_s))
     return _Side(name, training, steps)
 

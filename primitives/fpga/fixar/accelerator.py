@@ -46,7 +46,8 @@ class Fixar(wiring.Component):
         critic_rate, actor_rate, epsilon: In, `adam.corrections` of this update. tau: In(16), in 2^-16.
         actor_error: In(signed(32)), -1 / B with 24 fraction bits. deviation: In(17), of the noise, in 2^-16.
             All of these are constant while `busy`; an update that goes on longer keeps its own.
-        commands: In(stream of 2): a `FixarCommand`; taken while nothing goes on.
+        commands: In(stream of 2): a `FixarCommand`; taken while nothing goes on. With `overlap` the actor's update may
+            go on after TRAIN: the next TRAIN does not wait for it; ACT and DUMP do.
         samples: In(stream of P x signed(32)): lines, in the order in which the program reads them. Of a group each line
             is sent for all its samples in turn. TRAIN takes for each group the lines of the next
             state, a line with reward (16 fraction bits), discount x (1 - terminated) (30), and 2 x weight / B (30),

@@ -7,7 +7,7 @@ step is one of several that follow each other at once.
 
 from placerl.primitives.fpga.fixar.engine import PassKind, pass_latency
 from placerl.primitives.fpga.fixar.parameters import UPDATE_LATENCY
-from placerl.primitives.fpga.fixar.program import ScalarFunction, SequencerStep, StepKind, train
+from placerl.primitives.fpga.fixar.program import ScalarFunction, SequencerStep, StepKind, act, train
 from placerl.primitives.fpga.fixar.shape import CODES, FixarShape, group_size, groups_of
 
 SCALAR_CYCLES = 3  # of each result of the scalar unit
@@ -68,6 +68,11 @@ def forward_cycles(shape: FixarShape, batch: int, *, halves: bool) -> int:
     return groups_of(batch, halves=halves) * cycles
 
 
+def act_cycles(shape: FixarShape) -> int:
+    """Return the cycles of an action for one state, from the command to its end."""
+    return 1 + sum(1 + sum(_cycles(step, shape, 1).values()) for step in act(shape))
+
+
 def _parts(step: SequencerStep, *, halves: bool) -> int:
     """Return how often an instruction runs for a group: passes with errors take four samples in two parts."""
     split = step.operation == StepKind.PASS and step.fields["kind"] != PassKind.FORWARD
@@ -87,6 +92,6 @@ def _cycles(step: SequencerStep, shape: FixarShape, samples: int) -> dict[str, i
         return {"adam": blocks * shape.side + UPDATE_LATENCY + 1}
     if kind == StepKind.READ_STATES:
         return {"samples": samples * -(-shape.state // shape.side)}
-    if kind in (StepKind.READ_ACTIONS, StepKind.READ_OUTCOMES, StepKind.SEND_ERRORS):
+    if kind in (StepKind.READ_ACTIONS, StepKind.READ_OUTCOMES, StepKind.SEND_ERRORS, StepKind.SEND_ACTION):
         return {"samples": samples}
     return {}

@@ -9,7 +9,7 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.fixar.accelerator import Fixar, FixarCommand
-from placerl.primitives.fpga.fixar.cycles import step_cycles
+from placerl.primitives.fpga.fixar.cycles import act_cycles, step_cycles
 from placerl.primitives.fpga.fixar.shape import FixarShape, benchmark
 from placerl.primitives.fpga.simulation.base import SimulationStalledError
 from placerl.primitives.fpga.simulation.compiled_library import Library
@@ -66,6 +66,7 @@ def test_steps_with_32_and_then_16_bit_activations_are_the_golden_models(tiny: L
         assert cycles == sum(step_cycles(TINY, 4, halves=golden.halves).values())
         state = rng.integers(-(2**18), 2**18, TINY.state)
         np.testing.assert_array_equal(model.act(state), golden.act(state[None])[0])
+        assert model.simulation.read("cycles") == act_cycles(TINY)
     for network, before in zip(golden.layers, start, strict=True):
         for layer, old in zip(network, before, strict=True):
             assert (layer["weights"] != old).any(1).mean() > 0.5
