@@ -83,7 +83,7 @@ def rent(
             best[machine] = chosen
     trained, steps = None, None
     try:
-        trained = learning_curves.load(item, size, curves)
+        trained = learning_curves.load(item, size, until, curves)
         steps = trained.steps_to(until)
     except NotRunError as error:
         failed[f"time to a return of {until:g}"] = str(error)
@@ -134,7 +134,7 @@ def _table(offers: Sequence["Offer"]) -> Table:
 
 
 def _cell(spread: "Spread") -> str:
-    return f"{_short(spread.value)}\n{_short(spread.low)} to {_short(spread.high)}"
+    return f"{_short(spread.value)}\n({_short(spread.low)} to {_short(spread.high)})"
 
 
 def _short(number: float) -> str:

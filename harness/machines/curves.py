@@ -1,8 +1,8 @@
 """Learning curves: after how many gradient steps the trainings of a workload first reached a return.
 
-Gradient steps do not depend on the machine, so that trainings of one machine say how many another one needs. The curves
-are those of `placerl run`, with the return of every episode, and of `placerl learn`, with means over tenths of a
-training.
+Gradient steps do not depend on the machine, so that trainings of one machine say how many another one needs. A curve is
+of greedy evaluations, as `placerl learn --tier night` and `placerl bench time-to-return` make them, of the return of
+every episode (`placerl run`), or of means over tenths of a training (`placerl learn`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,18 +15,20 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from placerl.harness.compare import curves as evaluated_curves
 from placerl.harness.compare import learning
+from placerl.harness.compare.own_settings import SHIPPED
 from placerl.harness.core.errors import NotRunError
 from placerl.harness.core.revision import store_path
 from placerl.harness.core.row import Row
 from placerl.harness.runtime.evaluation import EPISODES, running_means
 from placerl.harness.store import reference
-from placerl.harness.store.rows import LearningResult, TrainingResult
+from placerl.harness.store.rows import OURS, LearningCurve, LearningResult, TrainingResult
 from placerl.harness.store.store import Store
 from placerl.harness.workloads import Workload
 
-_EPISODES, _STRETCHES = "episode_return", "final_return"
-"""Quantities of the rows that hold a curve: the returns of a training's episodes, and means over its stretches."""
+_EPISODES, _STRETCHES, _EVALUATIONS = "episode_return", "final_return", evaluated_curves.QUANTITY
+"""Quantities of the rows that hold a curve: returns of episodes, means over stretches, and evaluations."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Curve:
         seed: seed of everything random in it.
         length: gradient steps of the training.
         steps: (N,) gradient steps that were done when each mean was reached, ascending.
-        means: (N,) mean returns: of `EPISODES` episodes in a row, or of a stretch of training.
+        means: (N,) mean returns: of `EPISODES` episodes in a row, of a stretch of training, or the least of as many
+            evaluations in a row as must hold a return.
     """
 
     seed: int
@@ -72,10 +75,11 @@ class Curves:
         return [one.steps_to(level) for one in self.curves]
 
 
-def load(workload: Workload, batch_size: int, results: Path | None = None) -> Curves:
+def load(workload: Workload, batch_size: int, level: float, results: Path | None = None) -> Curves:
     """Return the learning curves of the last run that trained a workload with its own settings.
 
     Args:
+        level: the return that is asked for; trainings that ended because they had reached a lower one are left out.
         results: folder of the store to read; None: the committed reference runs.
 
     Raises:
@@ -83,7 +87,7 @@ def load(workload: Workload, batch_size: int, results: Path | None = None) -> Cu
         UserError: the store does not exist or is damaged.
     """
     for source, rows in _runs(workload.name, results):
-        if curves := of_rows(workload, batch_size, rows):
+        if curves := of_rows(workload, batch_size, level, rows):
             return Curves(source, curves)
     where = "committed run" if results is None else f"run in {results}"
     raise NotRunError(
@@ -93,41 +97,67 @@ def load(workload: Workload, batch_size: int, results: Path | None = None) -> Cu
     )
 
 
-def of_rows(workload: Workload, batch_size: int, rows: Iterable[Row]) -> tuple[Curve, ...]:
-    """Return the curves that some rows hold, one for each seed: the last, with the returns of episodes if there are.
+def of_rows(workload: Workload, batch_size: int, level: float, rows: Iterable[Row]) -> tuple[Curve, ...]:
+    """Return the curves that some rows hold, one for each seed, the last.
 
-    Rows of a schedule with options, such as batches sampled ahead, and of settings that were tried are left out, since
-    they may learn otherwise.
+    Curves are all of one sort: that with the most seeds, of these evaluations, then the returns of episodes. Rows of a
+    schedule with options, such as batches sampled ahead, and of settings that were tried are left out, since they may
+    learn otherwise.
+
+    Args:
+        level: as for `load`.
     """
-    coarse: dict[int, Curve] = {}
-    fine: dict[int, Curve] = {}
+    evaluated: dict[int, Curve] = {}
+    episodes: dict[int, Curve] = {}
+    stretches: dict[int, Curve] = {}
     for row in rows:
         if row.workload != workload.name or row.batch_size != batch_size or row.value is None:
             continue
         if isinstance(row, TrainingResult) and row.quantity == _EPISODES:
             if not row.options and row.tried is None and row.seed is not None:
-                fine[row.seed] = _of_episodes(workload, row)
+                episodes[row.seed] = _of_episodes(workload, row)
+        elif isinstance(row, LearningCurve) and row.seed is not None:
+            ended_below = row.budget_s is not None and (row.threshold is None or row.threshold < level)
+            if (row.system, row.settings_from) == (OURS, SHIPPED) and not ended_below:
+                evaluated[row.seed] = _of_evaluations(workload, row)
         elif isinstance(row, LearningResult) and row.quantity == _STRETCHES and row.seed is not None:
             own = row.system.split(" (")[0] in (learning.OURS, learning.OWN_SETTINGS)
             if own and row.options == learning.settings_of(workload):
-                coarse[row.seed] = _of_stretches(row)
-    return tuple(curve for _, curve in sorted((coarse | fine).items()))
+                stretches[row.seed] = _of_stretches(row)
+    most = max((evaluated, episodes, stretches), key=len)
+    return tuple(curve for _, curve in sorted(most.items()))
 
 
-def _of_episodes(workload: Workload, row: TrainingResult) -> Curve:
-    """Return the curve of a training from the environment steps at which its episodes ended.
+def _gradient_steps(
+    workload: Workload, row: TrainingResult | LearningCurve, at: Sequence[int]
+) -> npt.NDArray[np.float64]:
+    """Return the gradient steps that a training had done at some of its environment steps.
 
     The warm-up with random actions comes before the first gradient step; on-policy there is none.
     """
-    assert row.seed is not None
     assert row.gradient_steps is not None
     assert row.environment_steps is not None
-    ends = np.asarray(row.episode_ends or (), np.float64)[EPISODES - 1 :]
+    taken = np.asarray(at, np.float64)
     if workload.algorithm.name == "ppo":
-        steps = ends * row.gradient_steps / row.environment_steps
-    else:
-        steps = row.gradient_steps - (row.environment_steps - ends) / workload.training.update_interval
-    return Curve(row.seed, row.gradient_steps, np.maximum(0.0, steps), running_means(row.samples))
+        return taken * row.gradient_steps / row.environment_steps
+    left = (row.environment_steps - taken) / workload.training.update_interval
+    return np.maximum(0.0, row.gradient_steps - left)
+
+
+def _of_evaluations(workload: Workload, row: LearningCurve) -> Curve:
+    assert row.seed is not None
+    returns, hold = np.asarray(row.returns_at or (), np.float64), evaluated_curves.HOLD
+    least = (
+        np.empty(0) if len(returns) < hold else np.lib.stride_tricks.sliding_window_view(returns, hold).min(1)
+    )
+    steps = _gradient_steps(workload, row, (row.steps_at or ())[: len(least)])
+    return Curve(row.seed, row.gradient_steps or 0, steps, least)
+
+
+def _of_episodes(workload: Workload, row: TrainingResult) -> Curve:
+    assert row.seed is not None
+    steps = _gradient_steps(workload, row, (row.episode_ends or ())[EPISODES - 1 :])
+    return Curve(row.seed, row.gradient_steps or 0, steps, running_means(row.samples))
 
 
 def _of_stretches(row: LearningResult) -> Curve:
@@ -139,7 +169,7 @@ def _of_stretches(row: LearningResult) -> Curve:
 
 
 def _of_trainings(table: pd.DataFrame) -> "pd.Series[bool]":
-    return table["quantity"].isin((_EPISODES, _STRETCHES)) & table["value"].notna()
+    return table["quantity"].isin((_EPISODES, _STRETCHES, _EVALUATIONS)) & table["value"].notna()
 
 
 def _runs(workload: str, results: Path | None) -> Iterator[tuple[str, Sequence[Row]]]:

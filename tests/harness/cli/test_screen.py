@@ -42,7 +42,7 @@ rtl fixar --list
 """.strip().splitlines()
 MEASURE = {"baselines", "calibrate", "compare", "cycles", "gpu-claims", "learn", "run", "validate"}
 """Commands that train, build or measure for longer than a test; `SHOWS` has what prints the answers of most of them."""
-ELSEWHERE = {"bundle", "predict", "why"}
+ELSEWHERE = {"bundle", "predict", "rent", "why"}
 """Commands whose own tests need more of a machine than is here, and look at 60 columns."""
 
 

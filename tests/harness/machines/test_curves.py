@@ -8,12 +8,13 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.compare import learning
+from placerl.harness.compare.own_settings import SHIPPED
 from placerl.harness.core.errors import NotRunError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.machines import curves
 from placerl.harness.runtime.evaluation import EPISODES
-from placerl.harness.store.rows import LearningResult, TrainingResult
+from placerl.harness.store.rows import LearningCurve, LearningResult, TrainingResult
 from placerl.harness.store.store import Store
 
 ITEM = workloads.load("cartpole-ddpg")
@@ -62,20 +63,20 @@ def learnt(seed: int) -> LearningResult:
 
 
 def test_a_return_is_reached_where_episodes_in_a_row_have_it_in_the_mean() -> None:
-    (one,) = curves.of_rows(ITEM, SIZE, [trained(0, warm_up=0)])
+    (one,) = curves.of_rows(ITEM, SIZE, 0, [trained(0, warm_up=0)])
     assert one.steps_to((EPISODES - 1) / 2) == pytest.approx(1000 * EPISODES / 50)
     assert one.steps_to(49) == inf
     assert one.length == 1000
 
 
 def test_the_warm_up_takes_no_gradient_step() -> None:
-    (one,) = curves.of_rows(ITEM, SIZE, [trained(0, warm_up=3_000_000)])
+    (one,) = curves.of_rows(ITEM, SIZE, 0, [trained(0, warm_up=3_000_000)])
     assert one.steps_to(0) == 0
     assert one.steps_to(39.5) == pytest.approx(1000)
 
 
 def test_a_stretch_of_training_counts_from_its_end() -> None:
-    (one,) = curves.of_rows(ITEM, SIZE, [learnt(3)])
+    (one,) = curves.of_rows(ITEM, SIZE, 0, [learnt(3)])
     assert (one.seed, one.steps_to(10), one.steps_to(11), one.steps_to(91)) == (3, 200, 300, inf)
 
 
@@ -87,12 +88,48 @@ def test_only_trainings_with_the_workloads_settings_count() -> None:
         replace(learnt(4), system="sb3"),
         replace(learnt(5), options={"replay.prioritized": not ITEM.replay.prioritized}),
     ]
-    assert [one.seed for one in curves.of_rows(ITEM, SIZE, [*others, trained(0)])] == [0]
+    assert [one.seed for one in curves.of_rows(ITEM, SIZE, 0, [*others, trained(0)])] == [0]
 
 
-def test_the_returns_of_episodes_come_before_means_of_stretches() -> None:
-    found = curves.of_rows(ITEM, SIZE, [trained(1), learnt(0), learnt(1)])
-    assert [len(one.means) for one in found] == [10, 50 - EPISODES + 1]
+def evaluated(seed: int, **fields: object) -> LearningCurve:
+    """Return a training of 1,000 gradient steps with ten evaluations, which fall from 60 to 0 once."""
+    interval = ITEM.training.update_interval
+    row = LearningCurve(
+        suite=Suite.LEARN,
+        workload=ITEM.name,
+        primitive="training",
+        batch_size=SIZE,
+        quantity="evaluation_return",
+        provenance=Provenance.MEASURED,
+        system="placerl",
+        value=90.0,
+        seed=seed,
+        gradient_steps=1000,
+        environment_steps=50 + 1000 * interval,
+        steps_at=[50 + 100 * interval * number for number in range(1, 11)],
+        returns_at=[60.0, 60.0, 0.0, *[60.0] * 7],
+        threshold=50.0,
+        settings_from=SHIPPED,
+    )
+    return replace(row, **fields)  # type: ignore[arg-type]
+
+
+def test_an_evaluation_counts_once_the_return_is_held() -> None:
+    (one,) = curves.of_rows(ITEM, SIZE, 60, [evaluated(0), evaluated(1, system="sb3")])
+    assert (one.steps_to(60), one.steps_to(61)) == (pytest.approx(400), inf)
+
+
+def test_a_training_that_ended_at_a_lower_return_does_not_count() -> None:
+    stopped = evaluated(0, budget_s=300.0)
+    assert curves.of_rows(ITEM, SIZE, 50, [stopped])
+    assert not curves.of_rows(ITEM, SIZE, 51, [stopped])
+
+
+def test_the_curves_of_most_seeds_count_and_evaluations_first() -> None:
+    found = curves.of_rows(ITEM, SIZE, 0, [trained(1), learnt(0), learnt(1)])
+    assert [len(one.means) for one in found] == [10, 10]
+    (one,) = curves.of_rows(ITEM, SIZE, 0, [trained(1), learnt(0), evaluated(2)])
+    assert one.seed == 2
 
 
 def test_the_last_run_with_curves_of_the_workload_counts(tmp_path: Path) -> None:
@@ -102,15 +139,15 @@ def test_the_last_run_with_curves_of_the_workload_counts(tmp_path: Path) -> None
             run.finish("cell", [trained(0, first)])
         other = replace(trained(0), workload="cartpole-dqn")
         store.begin_run("quick", "r2", {"fingerprint": "f"}).finish("cell", [other])
-    found = curves.load(ITEM, SIZE, tmp_path)
+    found = curves.load(ITEM, SIZE, 100, tmp_path)
     assert found.steps_to(100)[0] < inf
     assert "run 2 of" in found.source
     with pytest.raises(NotRunError, match="placerl run cartpole-ddpg --batch-size 7"):
-        curves.load(ITEM, 7, tmp_path)
+        curves.load(ITEM, 7, 100, tmp_path)
 
 
 def test_committed_runs_have_curves() -> None:
     item = workloads.load("cartpole-dqn")
-    found = curves.load(item, item.training.batch_size)
+    found = curves.load(item, item.training.batch_size, 20)
     assert "committed run" in found.source
     assert min(found.steps_to(20)) < found.longest
