@@ -6,6 +6,7 @@ and, where the device has the workload's environment, in whole rounds.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -35,7 +36,8 @@ from placerl.primitives.training.resident_rounds import ResidentActing, Resident
 TIMED = (("cartpole-dqn", 32), ("hopper-ddpg", 256))
 """Workloads and batch sizes that are timed by default."""
 ROUND, STEP, STRICT = "resident round", "resident step", "strict step"
-STEPS = {ROUND: 64, STEP: 64, STRICT: 8}
+AHEAD = "resident step, 1 batch ahead"
+STEPS = {ROUND: 64, STEP: 64, AHEAD: 64, STRICT: 8}
 """Gradient steps of a timed call; the host waits once for all of a resident call."""
 CHUNK = 50_000
 """Items inserted at once."""
@@ -109,7 +111,7 @@ def cases(item: Workload, batch_size: int, on: Device) -> Sequence[Case[Callable
         )
 
     whole = [case(ROUND, _rounds)] if item.environment.id in device_environments.ids() else []
-    return [*whole, case(STEP, _steps), case(STRICT, _strict)]
+    return [*whole, case(STEP, _steps), case(AHEAD, partial(_steps, ahead=1)), case(STRICT, _strict)]
 
 
 def check(take: Callable[[int], float]) -> None:
@@ -150,14 +152,18 @@ def _inserted(item: Workload, insert: Callable[[dict[str, Any]], object]) -> Non
         insert(columns)
 
 
-def _resident(item: Workload, batch_size: int, on: Device) -> tuple[ResidentPrioritizedReplay, GraphLearner]:
+def _resident(
+    item: Workload, batch_size: int, on: Device, ahead: int = 0
+) -> tuple[ResidentPrioritizedReplay, GraphLearner]:
     learner, executable = _learner(item, batch_size, on)
     how = Prioritised(item.replay.alpha, item.replay.beta_initial, item.replay.epsilon)
-    return ResidentPrioritizedReplay(*_memory(item, on), batch_size, how, stream=executable.stream), learner
+    stream = None if ahead else executable.stream
+    replay = ResidentPrioritizedReplay(*_memory(item, on), batch_size, how, ahead=ahead, stream=stream)
+    return replay, learner
 
 
-def _steps(item: Workload, batch_size: int, on: Device) -> Callable[[int], float]:
-    steps = ResidentSteps(*_resident(item, batch_size, on))
+def _steps(item: Workload, batch_size: int, on: Device, ahead: int = 0) -> Callable[[int], float]:
+    steps = ResidentSteps(*_resident(item, batch_size, on, ahead))
     _inserted(item, steps.insert)
 
     def take(number: int) -> float:

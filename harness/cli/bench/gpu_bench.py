@@ -41,6 +41,7 @@ def table(rows: Sequence[ResidentStep]) -> str:
         "# Gradient steps that stay on a device",
         "",
         "Sampling, gathering, the gradient step and the priorities' update; a round has the environments too. "
+        "With a batch ahead, the next is sampled on a second stream while the learner works. "
         "Median and 95% interval over the rounds; provenance: measured; ~ too noisy.",
         "",
     ]

@@ -5,7 +5,7 @@ import pytest
 from placerl.harness import workloads
 from placerl.harness.core.progress import silent
 from placerl.harness.profile import resident_steps
-from placerl.harness.profile.resident_steps import ROUND, STEP, STRICT
+from placerl.harness.profile.resident_steps import AHEAD, ROUND, STEP, STRICT
 from placerl.primitives import device
 from placerl.primitives.device.base import KINDS
 from tests.primitives.device.kinds import device_of
@@ -19,7 +19,7 @@ def small(name: str) -> workloads.Workload:
 
 @pytest.mark.parametrize(
     ("name", "size", "ways"),
-    [("cartpole-dqn", 32, [ROUND, STEP, STRICT]), ("hopper-ddpg", 64, [STEP, STRICT])],
+    [("cartpole-dqn", 32, [ROUND, STEP, AHEAD, STRICT]), ("hopper-ddpg", 64, [STEP, AHEAD, STRICT])],
 )
 def test_every_way_of_taking_the_steps_learns(name: str, size: int, ways: list[str]) -> None:
     cases = resident_steps.cases(small(name), size, device_of("opencl"))
@@ -40,7 +40,7 @@ def test_a_rehearsal_gives_a_row_for_each_way(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(resident_steps, "STEPS", dict.fromkeys(resident_steps.STEPS, 2))
     device_of("opencl")
     rows = resident_steps.profile(workloads.load("cartpole-dqn"), 32, "opencl", 0.1, silent)
-    assert [row.primitive for row in rows] == [ROUND, STEP, STRICT]
+    assert [row.primitive for row in rows] == [ROUND, STEP, AHEAD, STRICT]
     assert not [row.reason for row in rows if row.status == "failed"]
     assert all(row.value and row.gradient_steps == 2 and row.capacity == CAPACITY for row in rows)
     assert {row.suite for row in rows} == {"bench-gpu"}
