@@ -248,7 +248,7 @@ from placerl.harness.core.progress import silent
 from placerl.harness.store.store import Store
 from placerl.harness.plan.tiers import Tier
 
-tier = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=6, experiment_s=4, run_s=2, compare_s=1, seeds=2)
+tier = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=2, experiment_s=1, run_s=1, compare_s=1, seeds=2)
 run = Store.open(sys.argv[1]).begin_run("tiny", "revision", {"fingerprint": "here"})
 print("begun", flush=True)
 cells = [cell for cell in reproduce.plan(tier) if not cell.key.startswith(("compare", "simulated", "claim/FIX"))]
