@@ -14,8 +14,14 @@ from tests.harness.papers import outcomes
 from tests.harness.papers.rows import claim_of
 
 ROOT = Path(__file__).parents[3]
-ELSEWHERE = ("tests/harness/compare/test_adapters.py",)
-"""Tests of claims outside this folder, next to those of what the claims read."""
+ELSEWHERE = (
+    "tests/harness/papers/test_resources.py",
+    "tests/harness/papers/test_verdicts.py",
+    "tests/harness/compare/test_adapters.py",
+)
+"""Tests of claims outside the papers' folders: of several papers', or next to those of what the claims read."""
+MEASURING = "experiment or measured or page or pytorch or compiles"
+"""Words in the names of tests that take long and judge nothing that other tests don't."""
 
 _TWO_CLOCKS = (
     "The clocks lie more than four times apart, and so do the gains: one alone meets the printed ones."
@@ -42,14 +48,10 @@ def test_the_code_of_a_claim_names_its_outcomes(claim: Claim) -> None:
 
 @pytest.mark.slow
 def test_a_test_makes_each_claim_give_each_of_its_outcomes(tmp_path: Path) -> None:
-    """Runs the tests of the claims; the committed run, which `test_reads` judges, counts for none."""
-    folder = Path(__file__).parent
-    files = [
-        str(path)
-        for path in sorted(folder.rglob("test_*.py"))
-        if path.name not in ("test_reads.py", Path(__file__).name)
-    ]
-    options = ["-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow and not gpu"]
+    """Runs the tests of the claims that judge; the committed run, which `test_reads` judges, counts for none."""
+    files = map(str, sorted(Path(__file__).parent.glob("*/test_*.py")))
+    judging = ["-m", "not slow and not gpu", "-k", f"not ({MEASURING})"]
+    options = ["-q", "-n", "0", "-p", "no:cacheprovider", *judging]
     plugin = ["-p", outcomes.__name__]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *plugin, *files, *ELSEWHERE],
