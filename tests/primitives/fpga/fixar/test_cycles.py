@@ -41,7 +41,7 @@ def test_16_bits_take_half_the_forward_products() -> None:
 def test_a_loop_that_is_shorter_than_an_update_waits_for_it() -> None:
     shape = FixarShape(5, 2, (64, 64), side=8)
     model = interpreted(Fixar(shape, datapath=False))
-    for batch, waits in ((2, True), (8, False)):
+    for batch, waits in ((2, True), (4, False)):
         parts = step_cycles(shape, batch, halves=False, overlap=True)
         assert (parts["adam"] > 2) == waits
         found = block.simulated_step(model, shape, batch, halves=False, overlap=True)
