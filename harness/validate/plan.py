@@ -317,7 +317,7 @@ def validate(
         pieces += validation_cases(small, problem, parts, every)
     pieces = [one for one in pieces if one.target.backend not in COMPARED_ONLY]
     simulates = any(FPGA in (mapping.learner, mapping.rmm) for mapping in chosen)
-    stated = list(_board_rows(item, batch_size, problem)) if simulates else []
+    stated = list(board_rows(item, batch_size, problem)) if simulates else []
     board = [row for row in stated if isinstance(row, PieceTime)]
     runs: dict[str, TimedTraining] = {}
     trainings = {
@@ -418,7 +418,7 @@ def rounds_of(
     return [dict(zip(timing.clock_rounds, timing.clock_s, strict=True)) for timing in timed]
 
 
-def _board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[PieceTime | MachinePeak]:
+def board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[PieceTime | MachinePeak]:
     """Yield the papers' primitives on the FPGA: cycles at its clock, and the storage at its memory's bandwidth.
 
     A row of the storage crosses the memory's port once, as in `harness.mapping.roofline` and in virtual time.

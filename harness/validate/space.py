@@ -4,8 +4,8 @@ The papers' strategies choose devices, a mapping Learner-RMM-Storage (RMM: repla
 training loop that their model describes. A user also decides the loop, the batches sampled ahead, the learner's
 precision and threads, and the number of actors and of their processes. With the native replay on the host, all of
 these are combined. Elsewhere the mapping alone is tried, in the fused loop with one thread and the workload's own
-actors, and whatever a strategy chooses under its own loop. The simulated FPGA takes no part, because its seconds are
-of another clock.
+actors, and whatever a strategy chooses under its own loop. The simulated FPGA has a space of its own, because its
+seconds are of another clock.
 """
 
 from collections.abc import Iterator
@@ -124,6 +124,22 @@ def space(item: Workload, batch_size: int, cores: int) -> list[Decision]:
     mappings = [one for one in plan.mappings(item, PRECISIONS) if plan.FPGA not in vars(one).values()]
     decisions = _on_policy if is_on_policy(item) else _off_policy
     return list(dict.fromkeys(decisions(item, batch_size, mappings, cores)))
+
+
+def simulated_space(item: Workload, batch_size: int) -> list[Decision]:
+    """Return every decision with the simulated FPGA: each of its mappings, in each loop that it can run in.
+
+    Args:
+        item: off-policy.
+    """
+    ahead = problem_of(item, batch_size).ahead
+    return [
+        under(item, mapping, loop, ahead)
+        for mapping in plan.mappings(item)
+        if plan.FPGA in (mapping.learner, mapping.rmm)
+        for loop in plan.loops(item, mapping)
+        if loop is not Loop.STRICT
+    ]
 
 
 def _on_policy(item: Workload, batch_size: int, mappings: list[Mapping], cores: int) -> Iterator[Decision]:

@@ -38,6 +38,7 @@ from placerl.harness.core.row import Row
 from placerl.harness.mapping import Prediction
 from placerl.harness.measure import statistics
 from placerl.harness.measure.halving import Heats, Standing, halve
+from placerl.harness.runtime.simulated_parts import of_mapping
 from placerl.harness.validate.kept import NOTHING, Kept, Search
 from placerl.harness.validate.regret import loss, loss_of_best
 from placerl.harness.validate.space import Decision
@@ -125,7 +126,7 @@ class StudiedCell:
             "batch_size": self.batch_size,
             "cores": self.cores,
             "strategy": strategy,
-            "provenance": Provenance.MEASURED,
+            "provenance": of_mapping(choice.mapping) if choice else Provenance.MEASURED,
         }
         return StudyResult(**{**common, **(choice.columns() if choice else {}), **values})
 

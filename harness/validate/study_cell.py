@@ -43,7 +43,16 @@ from placerl.harness.validate import plan
 from placerl.harness.validate.finalists import Finalists
 from placerl.harness.validate.kept import NOTHING, FinalRounds, Kept, Seconds
 from placerl.harness.validate.rows import Profile
-from placerl.harness.validate.space import CPU, NATIVE, THREADED, Decision, Setting, space, under
+from placerl.harness.validate.space import (
+    CPU,
+    NATIVE,
+    THREADED,
+    Decision,
+    Setting,
+    simulated_space,
+    space,
+    under,
+)
 from placerl.harness.validate.space import PRECISIONS as OTHER_PRECISIONS
 from placerl.harness.workloads import Workload, override
 from placerl.harness.workloads.task import item_bytes
@@ -114,6 +123,8 @@ class MeasuredCell:
 
     Args:
         batch_size: transitions per gradient step; the replay holds at least one batch.
+        simulated: whether the choices are those with the simulated FPGA, in virtual time: its cycles are those of the
+            committed table.
 
     Attributes:
         choices: all choices of the study.
@@ -121,8 +132,13 @@ class MeasuredCell:
         tables: the times of the pieces (calls of the training loop) of each setting.
     """
 
-    def __init__(self, item: Workload, batch_size: int, cores: int, platform: Platform) -> None:
-        self.choices: Sequence[Decision] = space(item, batch_size, cores)
+    def __init__(
+        self, item: Workload, batch_size: int, cores: int, platform: Platform, *, simulated: bool = False
+    ) -> None:
+        self.choices: Sequence[Decision] = (
+            simulated_space(item, batch_size) if simulated else space(item, batch_size, cores)
+        )
+        self._simulated = simulated
         self.failures: dict[Decision, str] = {}
         self._item, self._batch_size = item, batch_size
         self._platform = FewCores(platform, cores)
@@ -152,6 +168,9 @@ class MeasuredCell:
         timings = self._timed(every, budget_s, report, block_s=BLOCK_S, warm_up_s=BLOCK_S)
         for setting, some in pieces.items():
             rows = plan.piece_rows(some, timings, self._item, self._batch_size)
+            if self._simulated:
+                board = plan.board_rows(self._item, self._batch_size, self._at(setting).problem)
+                rows += [row for row in board if isinstance(row, PieceTime)]
             self.tables[setting] = predict.table_from(rows, self._batch_size)
 
     def _timed(
@@ -214,7 +233,7 @@ class MeasuredCell:
             self._set_threads(choice.threads, choice.mapping.learner)
             prediction = self.predict(choice)
             call_s = run.gradient_steps / prediction.gps if prediction else seconds
-            calls = max(1, round(seconds / call_s))
+            calls = 1 if run.simulated else max(1, round(seconds / call_s))
             rate = calls * run.gradient_steps / run.block(calls)
         except Exception as error:  # an exception of one choice must not stop the others
             self.failures[choice] = f"{type(error).__name__}: {error}"
@@ -360,13 +379,11 @@ class MeasuredCell:
             pieces += [piece for piece in primitives if piece.primitive != FRESH_STEP]
         else:
             pieces = [piece for piece in pieces if _combined(piece, setting)]
-        simulated = str(FPGA)
         return [
             self._in_setting(piece, setting)
             for piece in pieces
             if piece.target.backend not in COMPARED_ONLY
-            and piece.target != FPGA
-            and not piece.case.name.endswith(simulated)
+            and (self._simulated or not (piece.target == FPGA or piece.case.name.endswith(str(FPGA))))
         ]
 
     def _in_setting(self, piece: PrimitiveCase, setting: Setting) -> PrimitiveCase:

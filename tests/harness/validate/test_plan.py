@@ -101,7 +101,7 @@ def test_the_board_s_rows_are_its_cycles_and_copies_at_the_bandwidth_of_its_memo
     monkeypatch.setattr(simulated, "profile", lambda *arguments: [counted, on_two])
     item = workloads.load("hopper-ddpg")
     board = platforms.load(simulated.DEVICES[plan.BOARD].platform).find("fpga")
-    first, gather, insert = plan._board_rows(item, 32, Problem(32, 27))
+    first, gather, insert = plan.board_rows(item, 32, Problem(32, 27))
     assert (first.suite, first.where) == ("validation", "fpga")
     assert details_of(first) == {"cycles": 9, "target": "fpga", "board": "fpga:u200"}
     assert [row.primitive for row in (gather, insert)] == ["storage.gather", "storage.insert"]

@@ -7,7 +7,15 @@ import pytest
 from placerl.harness import workloads
 from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.validate import plan
-from placerl.harness.validate.space import FEW_AHEAD, MORE_ACTORS, Decision, Setting, space, under
+from placerl.harness.validate.space import (
+    FEW_AHEAD,
+    MORE_ACTORS,
+    Decision,
+    Setting,
+    simulated_space,
+    space,
+    under,
+)
 
 DQN = workloads.override(workloads.load("cartpole-dqn"), "replay.capacity", 2048, "test")
 PPO = workloads.load("cartpole-ppo")
@@ -54,8 +62,16 @@ def test_elsewhere_the_mapping_is_tried_once():
     assert of("torch-flat-cpu", space(DQN, 32, 2)) == [Decision(Mapping.parse("torch-flat-cpu"))]
 
 
-def test_no_simulated_device_takes_part():
+def test_the_simulated_device_has_a_space_of_its_own(monkeypatch):
     assert {str(choice.mapping) for choice in space(DQN, 32, 1)} == set(MAPPINGS)
+    found = [Mapping.parse(name) for name in (*MAPPINGS, "fpga-native-cpu", "native-fpga-fpga")]
+    monkeypatch.setattr(plan, "mappings", lambda item: found)
+    choices = simulated_space(DQN, 32)
+    loops = (Loop.FUSED, Loop.OVERLAPPED, Loop.RELAXED)
+    assert [(str(choice.mapping), choice.loop) for choice in choices] == [
+        (name, loop) for name in ("fpga-native-cpu", "native-fpga-fpga") for loop in loops
+    ]
+    assert {choice.setting for choice in choices} == {Setting(1, 1)}
 
 
 @pytest.mark.parametrize(("cores", "threads"), [(1, {1}), (2, {1, 2}), (6, {1, 2, 4, 6})])

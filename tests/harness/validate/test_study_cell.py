@@ -5,9 +5,11 @@ import torch
 
 from placerl.harness import platforms, workloads
 from placerl.harness.core.progress import silent
+from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping import Loop, Mapping, Target
 from placerl.harness.mapping.candidates import COMPARED_ONLY
 from placerl.harness.measure.timed_case import Timing
+from placerl.harness.profile import simulated
 from placerl.harness.validate import plan, study_cell
 from placerl.harness.validate.kept import FinalRounds, Kept, Search
 from placerl.harness.validate.space import MORE_ACTORS, Decision, Setting
@@ -24,6 +26,7 @@ PARTS = (
     "prepare",
     "collect",
     "insert",
+    "write",
     "sample",
     "gather",
     "learn",
@@ -99,7 +102,7 @@ def test_the_papers_strategies_choose_under_their_own_loop_in_float32(cell):
 class Run:
     """A training that takes a millisecond a step, and notes what it is asked for."""
 
-    gradient_steps = 10
+    gradient_steps, simulated = 10, False
 
     def __init__(self):
         self.calls, self.threads, self.closed = [], [], False
@@ -228,6 +231,28 @@ def test_a_final_that_was_killed_goes_on_after_its_last_round(cell, timed, monke
         {0: 5e3, 1: 5e3} | dict.fromkeys(range(2, 2 + ROUNDS), 1e4)
     )
     assert Kept(kept.path, {"cell": "another"}).rounds() == FinalRounds()
+
+
+def test_a_cell_with_the_simulated_device_predicts_its_choices_from_its_cycles_too(timed, monkeypatch):
+    monkeypatch.setattr(
+        plan, "mappings", lambda *_: [Mapping.parse("fpga-native-cpu"), Mapping.parse("native-fpga-cpu")]
+    )
+    here = simulated.with_device(platforms.of_this_machine(), plan.BOARD)
+    measured_cell = MeasuredCell(DQN, 32, 2, here, simulated=True)
+    try:
+        measured_cell.profile(1.0, silent)
+        (pieces,) = timed
+        assert any(name.endswith("round of learner fpga") for name in pieces)
+        predictions = [measured_cell.predict(choice) for choice in measured_cell.choices]
+        assert len(predictions) == 6
+        assert all(predictions)
+        assert all(prediction.provenance is not Provenance.MEASURED for prediction in predictions)
+        row = StudiedCell("cartpole-dqn", 32, 2).row(
+            "placerl", measured_cell.choices[0], quantity="regret", value=0.0
+        )
+        assert row.provenance is Provenance.MODELLED
+    finally:
+        measured_cell.close()
 
 
 def test_on_policy_actors_in_processes_have_their_own_pieces(timed):
