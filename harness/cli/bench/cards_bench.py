@@ -17,6 +17,7 @@ import numpy as np
 import typer
 
 from placerl.harness.cli.bench.command import Bench, cell, chosen, joined, section
+from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
@@ -29,6 +30,8 @@ from placerl.harness.store.rows import BenchResult
 SUITE = Suite.BENCH_CARDS
 SECONDS = 45.0
 SUFFIX = ".json"
+LEAST = 2
+"""Machines of which each can be left out in turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +41,14 @@ class CardPrediction(BenchResult, table="card_prediction"):
     Attributes:
         machine: name of the machine's bundle, without its suffix.
         target: target of the piece.
+        noise: noise score of its card, 1 on a quiet machine; None if it was not measured.
         measured_s: seconds of a call there, measured.
         bound_by: what the prediction holds to bound the piece most.
     """
 
     machine: str
     target: str
+    noise: float | None = None
     measured_s: float
     bound_by: str
 
@@ -99,6 +104,7 @@ def predictions(machines: dict[str, Bundle]) -> list[BenchResult]:
                 low=one.predicted.low_s,
                 high=one.predicted.high_s,
                 machine=names[one.machine],
+                noise=known[one.machine].card.noise_score,
                 measured_s=one.time_s,
                 bound_by=max(BOUNDS, key=one.predicted.bounds.__getitem__),
             )
@@ -133,15 +139,14 @@ def table(rows: Sequence[BenchResult]) -> str:
     """
     pieces = [row for row in rows if isinstance(row, CardPrediction)]
     mapped = [row for row in rows if isinstance(row, CardRate)]
-    kinds = _grouped((f"{row.primitive.partition('.')[0]} on {row.backend}", row) for row in pieces)
     judged = ("median error", "95% of errors within", "in interval")
     lines = ["# Predictions from cards, each machine left out in turn (modelled)", ""]
-    for title, groups in (
-        ("By machine", _grouped((row.machine, row) for row in pieces)),
-        ("By kind of piece", kinds),
-    ):
-        cells = [[name, *_judged(group)] for name, group in groups.items()]
-        lines += section(title, ("of", "pieces", *judged), cells)
+    by_machine = _grouped((row.machine, row) for row in pieces)
+    cells = [[name, *_judged(group), _noise(group[0].noise)] for name, group in by_machine.items()]
+    lines += section("By machine", ("of", "pieces", *judged, "noise score"), cells)
+    by_kind = _grouped((f"{row.primitive.partition('.')[0]} on {row.backend}", row) for row in pieces)
+    cells = [[name, *_judged(group)] for name, group in by_kind.items()]
+    lines += section("By kind of piece", ("of", "pieces", *judged), cells)
     lines += section("All", ("pieces", *judged), [_judged(pieces)])
     if mapped:
         by_cell = _grouped((f"{row.machine}, {row.workload} {row.batch_size}", row) for row in mapped)
@@ -151,6 +156,10 @@ def table(rows: Sequence[BenchResult]) -> str:
             title, ("of", "mappings", *judged, "chosen"), [*cells, ["all", *_judged(mapped), ""]]
         )
     return "\n".join(lines)
+
+
+def _noise(score: float | None) -> str:
+    return "unknown" if score is None else f"{score:.2f}"
 
 
 def _grouped(named: Iterable[tuple[str, Judged]]) -> dict[str, list[Judged]]:
@@ -200,17 +209,18 @@ def bench(
 ) -> Bench[BenchResult]:
     """Predict each machine's primitives and mappings from its card and the other machines; compare with what it did."""
     asked = chosen("--variants", variants, tuple(VARIANTS))
+    own = {f"{workload}-{batch_size}-{name.replace(' ', '-')}" for name in VARIANTS}
+    others = [path for path in sorted(folder.glob(f"*{SUFFIX}")) if path.stem not in own]
+    if len(asked) + len(others) < LEAST:
+        found = f"{len(others)} bundles of other machines and {len(asked)} variants"
+        raise UserError("command line", "--bundles", found, f"at least {LEAST} together", names=())
 
     def measure(report: Report) -> Sequence[BenchResult]:
         machines = {}
         for number, variant in enumerate(asked):
             report(number, len(asked), variant)
             machines[variant] = bundle_of(variant, workload, batch_size, seconds, folder)
-        own = {f"{workload}-{batch_size}-{name.replace(' ', '-')}" for name in VARIANTS}
-        others = {
-            path.stem: Bundle.read(path) for path in sorted(folder.glob(f"*{SUFFIX}")) if path.stem not in own
-        }
-        return predictions(machines | others)
+        return predictions(machines | {path.stem: Bundle.read(path) for path in others})
 
     return Bench(
         SUITE,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from placerl.harness.cli.bench.cards_bench import CardRate, predictions, table
 from placerl.harness.machines.bundle import Bundle
-from tests.harness.cli.command_line import Placerl
+from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.machines.honest_bundles import honest
 from tests.harness.machines.test_predicting import invented, moved
 from tests.harness.machines.test_rates import committed_run, slower
@@ -20,10 +20,17 @@ def test_bundles_that_are_there_are_judged(placerl: Placerl, tmp_path: Path) -> 
     outcome = placerl("bench", "cards", "--variants", "one core", *folders)
     assert outcome.status == 0, outcome
     text = (tmp_path / "out" / "table.md").read_text()
-    assert all(f"| machine-{seed} |" in text for seed in range(4))
+    by_machine = [line for line in text.splitlines() if line.startswith("| machine-") and ", " not in line]
+    assert [line.split(" | ")[-1] for line in by_machine] == ["1.01 |"] * 4
     rows = json.loads(placerl("bench", "cards", "--variants", "one core", *folders, "--json").out)
     assert {row["machine"] for row in rows} >= {f"machine-{seed}" for seed in range(4)}
     assert all(row["low"] < row["value"] < row["high"] for row in rows)
+
+
+def test_one_machine_cannot_be_left_out(placerl: Placerl, tmp_path: Path) -> None:
+    invented(0).write(tmp_path / "alone.json")
+    folders = ["--bundles", str(tmp_path), "--results", str(tmp_path)]
+    refused(placerl("bench", "cards", "--variants", "none", *folders), "--bundles", "1 bundles", "at least 2")
 
 
 def test_rates_of_mappings_are_judged_and_what_the_choice_loses() -> None:
