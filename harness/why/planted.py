@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Timer
 
 from placerl.harness.core.errors import NotRunError
 from placerl.harness.core.toml_models import TomlTable, check, read_toml
@@ -74,25 +75,31 @@ def steps_per_s(command: Sequence[str], seconds: float) -> float:
         command: the interpreter and the script, which prints `step NUMBER` as it goes.
 
     Raises:
-        NotRunError: the script ended, or took too long to begin.
+        NotRunError: the script ended, or did not train within two minutes.
     """
-    script = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    script = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+    )
+
+    def end() -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(script.pid, signal.SIGKILL)  # with what it started, which may hold its output open
+
+    limit = Timer(_LIMIT_S, end)  # a script that prints nothing gives no other occasion to look at the clock
+    limit.start()
     signals = {"first": (0.0, 0), "last": (0.0, 0)}
-    begin = time.monotonic()
     try:
         assert script.stdout is not None
         for line in script.stdout:
             now, step = time.monotonic(), int(line.split()[1])
-            if now - begin > _LIMIT_S:
-                break
             if step >= _WARM_UP_STEPS and not signals["first"][1]:
                 signals["first"] = now, step
             signals["last"] = now, step
             if signals["first"][1] and now - signals["first"][0] >= seconds:
                 break
     finally:
-        with suppress(ProcessLookupError):
-            os.kill(script.pid, signal.SIGKILL)
+        limit.cancel()
+        end()
         script.communicate()
     (began, first), (ended, last) = signals["first"], signals["last"]
     if not first or last <= first:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from placerl.harness.core.errors import NotRunError
+from placerl.harness.why import planted
 from placerl.harness.why.planted import Case, cases, steps_per_s
 
 
@@ -30,5 +31,15 @@ def test_the_speed_of_a_script(tmp_path: Path) -> None:
     )
     assert steps_per_s([sys.executable, str(path)], 0.3) == pytest.approx(5000, rel=0.3)
     path.write_text("")
+    with pytest.raises(NotRunError, match="did not train"):
+        steps_per_s([sys.executable, str(path)], 0.3)
+
+
+def test_a_script_that_prints_nothing_is_ended_with_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planted, "_LIMIT_S", 0.5)
+    path = tmp_path / "silent.py"
+    path.write_text("import os, time\nos.fork()\ntime.sleep(600)\n")
     with pytest.raises(NotRunError, match="did not train"):
         steps_per_s([sys.executable, str(path)], 0.3)
