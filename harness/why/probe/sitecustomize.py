@@ -91,9 +91,14 @@ class Counters:
                 self.event(ENVIRONMENT)
                 if type(env) not in self.environments:
                     self.environments.add(type(env))
-                    self.fact("environment", kind=type(env).__name__, count=int(getattr(env, "num_envs", 1)))
+                    self.fact("environment", kind=type(env).__name__, count=_copies(env))
 
         return placerl_step
+
+
+def _copies(env: Any) -> int:
+    """Return how many environments step together, by the names that libraries have for it."""
+    return int(getattr(env, "num_envs", None) or getattr(env, "env_num", 1))
 
 
 def _steps(counters: Counters, *classes: str) -> Callable[[Any], None]:
@@ -120,6 +125,30 @@ def _optimizer(counters: Counters) -> Callable[[Any], None]:
             counters.fact("threads", torch=torch.get_num_threads())
 
     return lambda module: module.register_optimizer_step_post_hook(after)
+
+
+def _updates(counters: Counters, *classes: str) -> Callable[[Any], None]:
+    """Count the gradient steps of SBX, which computes them in JAX: after each `train`, as many as it says it took."""
+
+    def counted(train: Callable[..., Any]) -> Callable[..., Any]:
+        def placerl_train(algorithm: Any, *arguments: Any, **options: Any) -> Any:
+            before = algorithm._n_updates
+            result = train(algorithm, *arguments, **options)
+            for _ in range(algorithm._n_updates - before):
+                counters.event(GRADIENT)
+            return result
+
+        return placerl_train
+
+    def begin(kind: Any, **options: Any) -> None:
+        if "train" in vars(kind):
+            kind.train = counted(kind.train)
+
+    def patch(module: Any) -> None:
+        for name in classes:
+            getattr(module, name).__init_subclass__ = classmethod(begin)
+
+    return patch
 
 
 def _rows(loss: Any) -> int:
@@ -209,6 +238,9 @@ def begin(folder: str) -> None:
         "gymnasium.vector.async_vector_env": _steps(counters, "AsyncVectorEnv"),
         "stable_baselines3.common.vec_env.base_vec_env": _steps(counters, "VecEnv"),
         "torchrl.envs.common": _steps(counters, "EnvBase"),
+        "tianshou.env.venvs": _steps(counters, "BaseVectorEnv"),
+        "sbx.common.off_policy_algorithm": _updates(counters, "OffPolicyAlgorithmJax"),
+        "sbx.common.on_policy_algorithm": _updates(counters, "OnPolicyAlgorithmJax"),
     }
     sys.meta_path.insert(0, Patches(patches, counters))
     _may_be_traced()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import types
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,33 @@ def test_of_steps_inside_each_other_the_outermost_counts(tmp_path: Path) -> None
     assert pairs(tmp_path)[0, ..., 0].sum() == 2
     facts = (tmp_path / f"{os.getpid()}.facts").read_text().splitlines()
     assert [json.loads(line) for line in facts] == [{"fact": "environment", "kind": "Outer", "count": 1}]
+
+
+def test_environments_that_a_library_counts_under_another_name_are_counted(tmp_path: Path) -> None:
+    class Four:
+        env_num = 4
+
+        def step(self) -> None:
+            pass
+
+    Four.step = Counters(str(tmp_path)).counted(Four.step)  # type: ignore[method-assign]
+    Four().step()
+    (fact,) = (tmp_path / f"{os.getpid()}.facts").read_text().splitlines()
+    assert json.loads(fact)["count"] == 4
+
+
+def test_gradient_steps_in_jax_are_as_many_as_an_algorithm_says(tmp_path: Path) -> None:
+    module = types.ModuleType("library")
+    module.Base = type("Base", (), {"_n_updates": 0})  # type: ignore[attr-defined]
+    sitecustomize._updates(Counters(str(tmp_path)), "Base")(module)
+
+    class Algorithm(module.Base):  # type: ignore[misc, name-defined]
+        def train(self, gradient_steps: int) -> str:
+            self._n_updates += gradient_steps
+            return "done"
+
+    assert Algorithm().train(gradient_steps=3) == "done"
+    assert pairs(tmp_path)[0, :, GRADIENT, 0].sum() == 3
 
 
 def test_the_batch_size_is_read_from_the_graph_of_a_loss() -> None:
