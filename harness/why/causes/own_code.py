@@ -9,6 +9,7 @@ from placerl.harness.why.pieces import Place, moves
 from placerl.harness.why.stacks import Stack
 
 _NETWORK = re.compile(r"/torch/(nn/modules|optim|autograd)/|/torch/_tensor")
+_COMPUTES = re.compile(r"forward|backward|call_impl|step")
 _COPY = re.compile(
     r"to|cpu|cuda|item|tolist|tensor|as_tensor|FloatTensor|deepcopy|clone|(load_)?state_dict|half|double"
 )
@@ -17,7 +18,9 @@ _FEWER = 10
 
 
 def _in_network(stack: Stack, place: Place) -> bool:
-    return any(_NETWORK.search(frame.file) for frame in below(stack, place.frame))
+    """Return whether a network computes, which copies of its weights do not."""
+    frames = below(stack, place.frame)
+    return any(_NETWORK.search(frame.file) and _COMPUTES.search(frame.function) for frame in frames)
 
 
 def _in_wrapper(stack: Stack, place: Place) -> bool:

@@ -4,9 +4,25 @@ from placerl.harness.why.causes.base import Evidence, Finding, below, gain, perc
 from placerl.harness.why.causes.timed import gather_s
 from placerl.harness.why.piece import Piece
 from placerl.harness.why.pieces import Place
-from placerl.harness.why.stacks import Stack
+from placerl.harness.why.source import Statement, source
+from placerl.harness.why.stacks import Frame, Stack
 
 _COLUMNS = 5
+_JOINS = {"cat", "stack", "concatenate", "vstack"}
+_CONVERTS = {"tensor", "as_tensor", "from_numpy", "array", "asarray", "float", "long", "to"}
+
+
+def _joins_items(frame: Frame, of: Statement) -> bool:
+    """Return whether a statement does nothing but join items, which one before it took one by one."""
+    names = {call.name for call in of.calls}
+    return (
+        bool(names & _JOINS)
+        and names <= _JOINS | _CONVERTS
+        and any(
+            one.per_item and one.functions == of.functions and one.writes & of.reads
+            for one in source(frame.file).statements
+        )
+    )
 
 
 def takes_items(stack: Stack, place: Place) -> bool:
@@ -22,6 +38,7 @@ def takes_items(stack: Stack, place: Place) -> bool:
         if (
             found.per_item
             or loops
+            or _joins_items(frame, found)
             or (place.piece is Piece.SAMPLING and {"sample"} & names and "random." in found.text)
         ):
             return not any("/torch/nn/modules/" in inner.file for inner in below(stack, frame))

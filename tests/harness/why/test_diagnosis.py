@@ -1,5 +1,6 @@
 """Each cause is found in samples that show it, with the gain that its formula gives, and in no others."""
 
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -30,6 +31,13 @@ def sample(count):
 def evaluate():
     return env.step(0)  # evaluation
 
+def tutorial():
+    batch = Transition(*zip(*memory.sample(512)))
+    states = torch.cat(batch.state)  # joined
+
+def synchronise():
+    acting.load_state_dict({name: value.clone() for name, value in net.state_dict().items()})  # weights
+
 def main():
     while True:
         action = net(state)  # act
@@ -45,6 +53,8 @@ FUNCTIONS = {
     "items": "sample",
     "copy": "sample",
     "evaluation": "evaluate",
+    "joined": "tutorial",
+    "weights": "synchronise",
 }
 FACTS: list[dict[str, Any]] = [
     {"fact": "optimizer", "kinds": [["float32", "cpu"]], "shapes": [[64, 4], [64], [2, 64], [2]]},
@@ -93,8 +103,19 @@ def test_time_in_own_lines(script: Path, line: str, cause: str, gain: float) -> 
 def test_a_replay_that_is_read_by_items(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "gather_s", lambda rows, width, columns: 0.0005)
     (one,) = found(script, {"items": 50})
+    assert found(script, {"joined": 50}) == [replace(one, lines=(Frame("tutorial", str(script), 18),))]
     assert one.cause == "per-item replay"
     assert one.gain == pytest.approx(1 / 0.6)  # 200 batches per second of 0.5 ms: a tenth of the time remains
+
+
+def test_weights_that_are_copied_are_copies_and_no_work_of_a_network(script: Path) -> None:
+    line = Frame("synchronise", str(script), 21)
+    module = "/x/site-packages/torch/nn/modules/module.py"
+    for function, causes in (("Module.load_state_dict", ["copies in the loop"]), ("Module._call_impl", [])):
+        stacks = [Stack(1, 1, (line, Frame(function, module, 1)), 50), Stack(1, 1, (INSIDE,), 50)]
+        recording = Recording(["python"], seconds=10.0, process=1, stacks=stacks, facts=FACTS)
+        named = findings(Evidence(recording, profile(stacks, 1)))
+        assert [one.cause for one in named] == causes
 
 
 @pytest.mark.parametrize("line", ["columns", "act", "learn", "step"])
