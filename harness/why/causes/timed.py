@@ -1,8 +1,9 @@
 """Times what a script's network and replay would cost in another shape, on this machine."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -45,25 +46,44 @@ def gather_s(rows: int, width: int, columns: int) -> float:
 
 
 class Network:
-    """Dense networks of given shapes, for timing.
+    """Networks of dense and convolutional layers of given shapes, for timing.
 
     Args:
         shapes: shapes of the parameters of an optimizer, in order; a matrix whose columns do not fit the one before
             begins another network.
         dtype: name of the data type, such as "float32".
         threads: threads that PyTorch uses, from now on and for all networks.
+        convolutions: for each shape of four numbers, in order, its `input`, the shape of an item, and its `stride` and
+            `padding`.
     """
 
-    def __init__(self, shapes: Sequence[Sequence[int]], dtype: str, threads: int) -> None:
+    def __init__(
+        self,
+        shapes: Sequence[Sequence[int]],
+        dtype: str,
+        threads: int,
+        convolutions: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         import torch
 
         torch.set_num_threads(threads)
         self.torch, self.dtype = torch, getattr(torch, dtype)
-        self.chains: list[list[torch.nn.Linear]] = []
-        for out, width in (shape for shape in shapes if len(shape) == 2):
-            if not self.chains or self.chains[-1][-1].out_features != width:
+        self.chains: list[list[torch.nn.Module]] = []
+        self.items: list[Sequence[int]] = []
+        left = iter(convolutions)
+        channels = units = 0  # of the layer before
+        for out, width, *kernel in (shape for shape in shapes if len(shape) in (2, 4)):
+            one = next(left) if kernel else None
+            if width != units and (not channels or width % channels):  # flattened or not
                 self.chains.append([])
-            self.chains[-1].append(torch.nn.Linear(width, out, dtype=self.dtype))
+                self.items.append(one["input"] if one else [width])
+            if one:
+                options = {"stride": one["stride"], "padding": one["padding"], "dtype": self.dtype}
+                self.chains[-1].append(torch.nn.Conv2d(width, out, (kernel[0], kernel[1]), **options))
+                channels, units = out, 0
+            else:
+                self.chains[-1].append(torch.nn.Linear(width, out, dtype=self.dtype))
+                channels, units = 0, out
         parameters = [one for chain in self.chains for layer in chain for one in layer.parameters()]
         self.optimizer = torch.optim.Adam(parameters)
 
@@ -94,12 +114,15 @@ class Network:
         return call
 
     def _inputs(self, rows: int) -> list:
-        return [self.torch.randn(rows, chain[0].in_features, dtype=self.dtype) for chain in self.chains]
+        return [self.torch.randn(rows, *item, dtype=self.dtype) for item in self.items]
 
     def _outputs(self, inputs: list) -> list:
         outputs = []
         for chain, value in zip(self.chains, inputs, strict=True):
             for layer in chain[:-1]:
-                value = self.torch.relu(layer(value))
-            outputs.append(chain[-1](value))
+                value = self.torch.relu(self._output(layer, value))
+            outputs.append(self._output(chain[-1], value))
         return outputs
+
+    def _output(self, layer: Any, value: Any) -> Any:
+        return layer(value.flatten(1) if isinstance(layer, self.torch.nn.Linear) else value)

@@ -98,7 +98,7 @@ class Counters:
 
 def _copies(env: Any) -> int:
     """Return how many environments step together, by the names that libraries have for it."""
-    return int(getattr(env, "num_envs", None) or getattr(env, "env_num", 1))
+    return int(getattr(env, "num_envs", 0) or getattr(env, "env_num", 1))
 
 
 def _steps(counters: Counters, *classes: str) -> Callable[[Any], None]:
@@ -151,8 +151,13 @@ def _updates(counters: Counters, *classes: str) -> Callable[[Any], None]:
     return patch
 
 
-def _rows(loss: Any) -> int:
-    """Return the most rows of a matrix product in the graph of a loss, which is the batch size of a dense network."""
+def _rows(loss: Any, convolution: Callable[..., None]) -> int:
+    """Return the most rows that a layer takes in the graph of a loss, which is the batch size.
+
+    Args:
+        convolution: called for each convolution with `weight`, the shape of its weights, `input`, that of an item,
+            and its `stride` and `padding`.
+    """
     waiting, most = [loss.grad_fn], 0
     seen: set[Any] = set()
     while waiting and len(seen) < 5000:
@@ -163,7 +168,10 @@ def _rows(loss: Any) -> int:
         if "Addmm" in type(node).__name__:
             most = max(most, int(node._saved_mat1_sym_sizes[0]))
         elif "Convolution" in type(node).__name__:
-            most = max(most, int(node._saved_input.shape[0]))
+            rows, *item = node._saved_input.shape
+            most = max(most, int(rows))
+            strides = {"stride": list(node._saved_stride), "padding": list(node._saved_padding)}
+            convolution(weight=list(node._saved_weight.shape), input=item, **strides)
         waiting += [before for before, _ in node.next_functions]
     return most
 
@@ -176,7 +184,7 @@ def _backward(counters: Counters) -> Callable[[Any], None]:
             left[0] -= 1
             if left[0] <= 0:
                 module.Tensor.backward = original
-            counters.fact("batch", rows=_rows(self))
+            counters.fact("batch", rows=_rows(self, lambda **shape: counters.fact("convolution", **shape)))
             return original(self, *arguments, **options)
 
         module.Tensor.backward = backward

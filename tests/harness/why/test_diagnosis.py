@@ -138,6 +138,26 @@ def test_shapes_of_the_work(script: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert (single.cause, single.gain) == ("one environment", pytest.approx(1 / (0.2 + 0.8 / 16)))
 
 
+def test_networks_with_convolutions_are_timed_where_their_shapes_are_known(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shapes, "interleaved", lambda *calls: [4.0, 2.0])
+    weights = [[8, 1, 3, 3], [8], [2, 8 * 6 * 6], [2]]
+    facts = changed("optimizer", kinds=[["float64", "cpu"]], shapes=weights)
+    assert found(script, {"learn": 80}, facts) == []
+    facts.append(
+        {
+            "fact": "convolution",
+            "weight": [8, 1, 3, 3],
+            "input": [1, 8, 8],
+            "stride": [1, 1],
+            "padding": [0, 0],
+        }
+    )
+    (double,) = found(script, {"learn": 80}, facts)
+    assert (double.cause, double.gain) == ("float64", pytest.approx(1 / 0.6))
+
+
 def test_threads_are_judged_by_the_turns_of_both(script: Path) -> None:
     """Gradient steps take twice as long with many threads, and environment steps as long; most steps are the latter."""
     counts = np.array([[900, 100], [100, 0]])

@@ -4,6 +4,7 @@ import json
 import os
 import types
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -83,8 +84,12 @@ def test_gradient_steps_in_jax_are_as_many_as_an_algorithm_says(tmp_path: Path) 
 
 def test_the_batch_size_is_read_from_the_graph_of_a_loss() -> None:
     dense = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
-    assert sitecustomize._rows((dense(torch.ones(37, 3)) ** 2).mean()) == 37
-    assert sitecustomize._rows(torch.nn.Conv2d(1, 2, 3)(torch.ones(5, 1, 8, 8)).sum()) == 5
+    seen: list[dict[str, Any]] = []
+    assert sitecustomize._rows((dense(torch.ones(37, 3)) ** 2).mean(), lambda **one: seen.append(one)) == 37
+    assert seen == []
+    image = torch.nn.Conv2d(1, 2, 3, stride=2, padding=1)
+    assert sitecustomize._rows(image(torch.ones(5, 1, 8, 8)).sum(), lambda **one: seen.append(one)) == 5
+    assert seen == [{"weight": [2, 1, 3, 3], "input": [1, 8, 8], "stride": [2, 2], "padding": [1, 1]}]
 
 
 def test_without_its_variable_the_import_changes_nothing() -> None:
