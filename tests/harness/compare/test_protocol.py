@@ -188,8 +188,10 @@ def test_temporary_files_go_with_the_worker(what: str, tmp_path: Path) -> None:
 
 
 OWNER = """
+import signal
 import sys
 from placerl.harness.compare.protocol import Worker, WorkerJob
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell ignores for what it starts with &
 worker = Worker([sys.executable, *sys.argv[1:]])
 for _ in range(2):
     worker.ask(WorkerJob(workload={}, batch_size=1, seed=0, gradient_steps=1), 3600)

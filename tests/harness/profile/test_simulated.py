@@ -116,12 +116,10 @@ def test_a_difference_from_the_formula_is_told_with_the_reasons_that_there_are()
     }
 
 
-def test_a_link_whose_speed_is_not_stated_comes_without_one() -> None:
-    """FIX gives none for its U50."""
+def test_a_device_comes_with_the_link_that_its_own_platform_states() -> None:
     platform = simulated.with_device(platforms.load("pal21"), "fpga:u50")
     assert platform.key_of("fpga:u50") == "fpga:u50"
-    with pytest.raises(UserError, match="link between"):
-        platform.bytes_per_s("cpu", "fpga:u50")
+    assert platform.bytes_per_s("cpu", "fpga:u50") == platforms.load("fixar21").bytes_per_s("cpu", "fpga")
 
 
 def test_a_device_is_refused_where_its_hardware_cannot_be_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
