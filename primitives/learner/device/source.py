@@ -187,6 +187,8 @@ for (int k = 0; k < {depth}; ++k)
 c[c0 * {lead[2]} + c1 * {c0} + c2 * {c1}] = total;"""
         )
         return [_launch(body, (a, b, c), batch * rows * columns)]
+    # Intel's OpenCL compiler, and with it the process, crashes if the only tile is 4 deeper than the product.
+    tile_depth = TILE_DEPTH // 2 if depth == TILE_DEPTH - 4 else TILE_DEPTH
     across, down = -(-columns // TILE), -(-rows // TILE)  # tiles of C
     # Consecutive work-items read consecutive elements, along the dense dimension.
     a_index = ("row + y", "k + x") if a1 == 1 else ("row + x", "k + y")
@@ -194,8 +196,8 @@ c[c0 * {lead[2]} + c1 * {c0} + c2 * {c1}] = total;"""
     body = (
         pointers
         + f"""
-LOCAL {kind} left[{TILE_DEPTH}][{TILE} + 1];
-LOCAL {kind} right[{TILE_DEPTH}][{TILE} + 1];
+LOCAL {kind} left[{tile_depth}][{TILE} + 1];
+LOCAL {kind} right[{tile_depth}][{TILE} + 1];
 PRIVATE({kind}, total)[4][4];
 const LONG column = GROUP % {across} * {TILE}, row = GROUP / {across} % {down} * {TILE};
 const LONG matrix = GROUP / {across * down};
@@ -203,23 +205,23 @@ a += matrix * {lead[0]}; b += matrix * {lead[1]}; c += matrix * {lead[2]};
 ITEMS {{
     for (int i = 0; i < 4; ++i) for (int j = 0; j < 4; ++j) MINE(total)[i][j] = 0;
 }}
-for (LONG k = 0; k < {depth}; k += {TILE_DEPTH}) {{
+for (LONG k = 0; k < {depth}; k += {tile_depth}) {{
     PHASE {{
-        for (int n = LOCAL_Y * 16 + LOCAL_X; n < {TILE * TILE_DEPTH}; n += 256) {{
+        for (int n = LOCAL_Y * 16 + LOCAL_X; n < {TILE * tile_depth}; n += 256) {{
             {{
-                const LONG x = n % {TILE_DEPTH if a1 == 1 else TILE}, y = n / {TILE_DEPTH if a1 == 1 else TILE};
+                const LONG x = n % {tile_depth if a1 == 1 else TILE}, y = n / {tile_depth if a1 == 1 else TILE};
                 const LONG i = {a_index[0]}, d = {a_index[1]};
                 left[d - k][i - row] = i < {rows} && d < {depth} ? a[i * {a0} + d * {a1}] : 0;
             }}
             {{
-                const LONG x = n % {TILE if b1 == 1 else TILE_DEPTH}, y = n / {TILE if b1 == 1 else TILE_DEPTH};
+                const LONG x = n % {TILE if b1 == 1 else tile_depth}, y = n / {TILE if b1 == 1 else tile_depth};
                 const LONG d = {b_index[0]}, j = {b_index[1]};
                 right[d - k][j - column] = j < {columns} && d < {depth} ? b[d * {b0} + j * {b1}] : 0;
             }}
         }}
     }}
     PHASE {{
-        for (int d = 0; d < {TILE_DEPTH}; ++d)
+        for (int d = 0; d < {tile_depth}; ++d)
             for (int i = 0; i < 4; ++i)
                 for (int j = 0; j < 4; ++j)
                     MINE(total)[i][j] += left[d][LOCAL_Y + 16 * i] * right[d][LOCAL_X + 16 * j];

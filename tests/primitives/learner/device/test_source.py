@@ -78,6 +78,20 @@ def test_products_in_tiles(kind: str, dtype: torch.dtype) -> None:
 
 
 @every_kind_with_barriers
+def test_a_product_a_little_less_deep_than_a_tile(kind: str) -> None:
+    """Its kernel ended Intel's compiler: the twelve numbers of SAC's policy for six actions, by its last layer."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = {"a": (64, source.TILE_DEPTH - 4), "b": (source.TILE_DEPTH - 4, 256)}
+    given = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+    graph = trace(
+        lambda state, batch: (state, {"c": batch["a"] @ batch["b"]}), ({"w": torch.zeros(1)}, given)
+    )
+    assert groups(graph) == 1
+    (found,) = results(kind, graph, given).values()
+    np.testing.assert_allclose(found, (given["a"] @ given["b"]).numpy(), rtol=0, atol=1e-5)
+
+
+@every_kind_with_barriers
 def test_reductions_by_a_group(kind: str) -> None:
     """Of 512 numbers or more."""
 
