@@ -86,7 +86,7 @@ MACHINE_WORKLOADS ?= cartpole-dqn cartpole-ddpg cartpole-ppo pendulum-sac pendul
 MEASURED := build/machine
 
 .PHONY: machine
-machine: install  ## a bundle of this machine in results/machines, measured in 15 minutes: NAME=amd-zen3-2-cores
+machine: install  ## a bundle of this machine in results/machines, measured in 6 minutes: NAME=amd-zen3-2-cores
 	@test -n "$(NAME)" || { echo "machine: NAME is missing: make machine NAME=amd-zen3-2-cores" >&2; exit 2; }
 	rm -rf $(MEASURED)
 	$(BIN)/placerl card -o $(MEASURED)/card.json
