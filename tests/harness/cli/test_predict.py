@@ -6,8 +6,16 @@ from pathlib import Path
 import pytest
 
 from placerl.harness.cli import predict_command
+from placerl.harness.machines import renting
 from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.machines.test_predicting import invented
+
+
+@pytest.fixture(autouse=True)
+def no_committed_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the machines of the test are known, whichever are committed."""
+    monkeypatch.setattr(renting, "COMMITTED", tmp_path / "committed")
+    (tmp_path / "committed").mkdir()
 
 
 @pytest.fixture

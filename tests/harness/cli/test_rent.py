@@ -6,11 +6,19 @@ from pathlib import Path
 import pytest
 
 from placerl.harness.cli import rent_command
+from placerl.harness.machines import renting
 from placerl.harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.machines.test_curves import ITEM, SIZE, trained
 from tests.harness.machines.test_prices import ONE
 from tests.harness.machines.test_rates import NAME, committed_run, slower
+
+
+@pytest.fixture(autouse=True)
+def no_committed_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the machines of the test are known, whichever are committed."""
+    monkeypatch.setattr(renting, "COMMITTED", tmp_path / "committed")
+    (tmp_path / "committed").mkdir()
 
 
 @pytest.fixture
