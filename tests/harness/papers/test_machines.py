@@ -213,7 +213,8 @@ def test_a_store_that_has_taken_a_committed_run_in_has_its_rows_once(committed: 
 
 def test_the_committed_rows_are_no_times_of_a_machine() -> None:
     rows = machines.committed()
-    assert set(rows["provenance"]) <= {"simulated", "modelled"}
+    assert set(rows["provenance"]) <= {"simulated", "modelled", "measured"}
+    assert set(rows[rows["provenance"] == "measured"]["unit"]) <= {"count"}
     assert (rows["run"] < 0).all()
     assert len(rows) > 100
 
