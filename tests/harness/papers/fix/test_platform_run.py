@@ -23,8 +23,8 @@ def test_a_step_takes_the_accelerators_cycles_and_the_hosts_time(tmp_path) -> No
         assert host.value == pytest.approx(64 / own["inferences_per_s"].value - accelerator_s)
         parts = [own[f"{part}_time"] for part in ("environment", "inference", "transfer")]
         assert all(row.value > 0 for row in parts)
-        # A lower bound: of each round the least, without what is no part, as the insertion; twice for a busy machine.
-        assert sum(min(row.samples) for row in parts) < 2 * max(
+        # A lower bound: of each round the least, without what is no part, as the insertion.
+        assert sum(min(row.samples) for row in parts) < max(
             64 / rate - accelerator_s for rate in own["inferences_per_s"].samples
         )
         assert parts[1].value > act_cycles() / 164e6
