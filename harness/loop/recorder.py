@@ -1,7 +1,7 @@
 """A clock for the training loop that times each call of a round, and how fast the core runs at that moment."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -41,6 +41,7 @@ class Recorder(Clock):
         sweep: empties the caches before each part, or None.
         beside: whether work of units that run in parallel with the host is only waited for when its result is needed.
             The parts in between are then timed while it goes on, and it is timed no longer.
+        elsewhere: parts that a device computes (`Case.elsewhere`).
 
     Attributes:
         only: the part that is timed; the others are called without being timed. None: all parts are timed.
@@ -54,6 +55,7 @@ class Recorder(Clock):
         sweep: Callable[[], None] | None = None,
         *,
         beside: bool = False,
+        elsewhere: Collection[str] = (),
     ) -> None:
         self._clocks, self._sweep, self._beside = dict(device_clocks), sweep, beside
         self.only: str | None = None
@@ -62,7 +64,7 @@ class Recorder(Clock):
         self._open = False
         self._unread: list[tuple[str, int]] = []  # part and position of the calls since the last reading
         self._unread_s = 0.0
-        self._asked: set[str] = set()  # parts in which other processes work
+        self._asked = set(elsewhere)  # parts in which other processes or devices work
         self._clock_s = float("inf")  # of one reading of the clock
 
     def open(self, rounds: int = 1) -> None:

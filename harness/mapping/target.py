@@ -74,6 +74,11 @@ class Target:
         return self.location if home == "cpu" else f"{home}:{self.location}"
 
     @property
+    def on_host(self) -> bool:
+        """Return whether the target runs on the host's cores, without a driver."""
+        return self.device == "cpu"
+
+    @property
     def kind(self) -> str:
         """Return the backend and the precision without the device: `native`, `native[fixed32]`, ...
 

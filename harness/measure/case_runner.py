@@ -188,7 +188,10 @@ class CaseRunner:
                 call(state, one)
             synchronise()
             seconds = clock() - start_s
-            pieces.append(Piece(seconds, len(some), self._bracket.close()))
+            pace = self._bracket.close()
+            pieces.append(
+                Piece(seconds, len(some), pace._replace(waited_s=0.0) if self.case.elsewhere else pace)
+            )
         return pieces
 
     @property

@@ -2,11 +2,11 @@
 
 The calls of a timed function are divided into pieces, and a fixed calibration kernel is timed before and after each
 piece (`harness.measure.pace`); its time is the reading. First the time for which a piece's thread waited for a core is
-subtracted. The slower the core, the longer a piece takes: in proportion if arithmetic limits it, hardly at all if
-memory does. So the log of a piece's time grows linearly with the log of the reading, with a slope that differs from
-function to function. The slope is estimated from the function's pieces, and the time of each piece is then corrected
-along it to the reading at full speed, so that pieces that ran at a lower speed can be used too. The slope's error
-widens every interval computed from the samples.
+subtracted, unless the work went on elsewhere (`Case.elsewhere`). The slower the core, the longer a piece takes: in
+proportion if arithmetic limits it, hardly at all if memory does. So the log of a piece's time grows linearly with the
+log of the reading, with a slope that differs from function to function. The slope is estimated from the function's
+pieces, and the time of each piece is then corrected along it to the reading at full speed, so that pieces that ran at a
+lower speed can be used too. The slope's error widens every interval computed from the samples.
 
 Slopes measured on a half-shared core: a loop in Python 0.9, searches in a sum tree 0.7, matrix products 0.4, a copy
 of 4 MB 0.3. If a function ran at one speed only, its slope is taken from this range (`PRIOR`).

@@ -47,6 +47,8 @@ class Case(Generic[S]):
         parts: for a case timed in parts: returns each part's seconds since the last call of `parts`, or its
             pieces since then (`Piece.calls` is the fraction of a call that a piece covers).
         empties_caches: whether each call empties the caches itself, so that no untimed calls before a block are needed.
+        elsewhere: whether a device computes, or threads of its driver. It goes on while the calling thread waits for a
+            core, so that such a wait is then part of the time.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Case(Generic[S]):
     block: Callable[[S, int], float] | None = None
     parts: Callable[[S], Mapping[str, float | Sequence[Piece]]] | None = None
     empties_caches: bool = False
+    elsewhere: bool = False
 
 
 NULL: Case[None] = Case("null", lambda: None, lambda _: None, lambda _, rng: None, lambda _, arguments: None)

@@ -269,6 +269,7 @@ def step_case(
             check=check,
             inputs=inputs,
             call=lambda trainee, batch: trainee.step(batch),
+            elsewhere=not target.on_host,
         ),
         work=work,
         columns=state_columns(target, TRAINED if start else FRESH),
@@ -318,6 +319,7 @@ def infer_case(
             check=check,
             inputs=observations,
             call=lambda trainee, observation: trainee.explore(observation, LATE, exploration),
+            elsewhere=not target.on_host,
         ),
         work=work,
     )

@@ -117,6 +117,7 @@ def storage_cases_on(task: Task, batch_size: int, target: Target) -> Iterator[Pr
             check=_check,
             inputs=lambda storage, rng: rng.integers(0, storage.capacity, batch_size),
             call=gather,
+            elsewhere=not target.on_host,
         ),
         work=_work(task, batch_size),
     )
@@ -130,6 +131,7 @@ def storage_cases_on(task: Task, batch_size: int, target: Target) -> Iterator[Pr
             check=_check,
             inputs=lambda storage, rng: random_transitions(storage.fields, 1, rng),
             call=lambda storage, transition: storage.insert(transition),
+            elsewhere=not target.on_host,
         ),
         work=_work(task, 1),
     )

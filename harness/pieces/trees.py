@@ -96,6 +96,7 @@ def _sample_case(
             check=check,
             inputs=lambda tree, rng: rng,
             call=lambda tree, rng: tree.sample(batch_size, rng),
+            elsewhere=not target.on_host,
         ),
         work=work,
     )
@@ -132,6 +133,7 @@ def _update_case(
             check=check,
             inputs=inputs,
             call=call,
+            elsewhere=not target.on_host,
         ),
         work=work,
     )

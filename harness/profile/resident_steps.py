@@ -108,6 +108,7 @@ def cases(item: Workload, batch_size: int, on: Device) -> Sequence[Case[Callable
             check,
             lambda take, rng: STEPS[name],
             lambda take, steps: take(steps),
+            elsewhere=True,
         )
 
     whole = [case(ROUND, _rounds)] if item.environment.id in device_environments.ids() else []

@@ -88,6 +88,7 @@ def _streamed_case(workload: Workload, batch_size: int, target: Target, streams:
             inputs=lambda streamed, rng: start().batch(batch_size, rng),
             call=lambda streamed, batch: streamed.step(batch),
             close=StreamedLearner.close,
+            elsewhere=not target.on_host,
         ),
         columns=state_columns(target, TRAINED),
     )

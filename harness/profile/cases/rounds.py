@@ -62,6 +62,8 @@ TIMED_EVERY = 4
 """One in so many of these rounds is timed; the others leave the caches as a training does."""
 STEP_PARTS = ("sample", "gather", "learn", "update")
 """Parts of a round that each gradient step calls by itself; in the part "steps" all of a round's are one call."""
+LEARNT, MANAGED = ("learn", "steps"), ("insert", "sample", "update")
+"""Parts of a round that the learner computes, and those that replay management and storage do."""
 FIRST_ROUNDS = 5
 """Rounds whose shortest tells whether rounds are short: the first allocate memory."""
 
@@ -232,8 +234,11 @@ class Sequences:
         units = Units(acting, replay.storage, replay, trainee, np.random.default_rng(2), steps)
         clocks = {"learn": learner_s} if learner_s else {}
         if replay_s:
-            clocks |= dict.fromkeys(("insert", "sample", "update"), replay_s)
-        clock = Recorder(clocks, Sweep() if variant.cold else None, beside=variant.beside)
+            clocks |= dict.fromkeys(MANAGED, replay_s)
+        elsewhere = ((LEARNT, learner), (MANAGED, manager), (MANAGED, variant.storage))
+        on_devices = [part for parts, target in elsewhere if not target.on_host for part in parts]
+        sweep = Sweep() if variant.cold else None
+        clock = Recorder(clocks, sweep, beside=variant.beside, elsewhere=on_devices)
         apart = replay_s is not None or variant.fusion is Fusion.NONE
         traffic = Traffic(weights_bytes=weights_bytes, storage_apart=apart)
         runtime = empty_training(workload, problem, Fusion.STEP if fused else Fusion.NONE)

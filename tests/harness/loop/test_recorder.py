@@ -188,3 +188,16 @@ def test_a_wait_while_actors_work_is_no_disturbance(host, monkeypatch, beside):
     monkeypatch.setattr(clock._bracket, "close", lambda: Pace(reading_s=1.0, waited_s=PIECE_S / 2))
     parts = recorded(units=Slow().units, clock=clock, overlapped=True).taken()
     assert {piece.pace.waited_s for pieces in parts.values() for piece in pieces} == {0.0}
+
+
+@pytest.mark.parametrize(("elsewhere", "waited_s"), [((), PIECE_S / 2), (("learn",), 0.0)])
+def test_a_wait_for_a_core_is_part_of_what_a_device_computes(host, monkeypatch, elsewhere, waited_s):
+    class Slow(Nothing):
+        def step(self, *_):
+            host.now_s += PIECE_S
+            return super().step()
+
+    clock = Recorder(elsewhere=elsewhere)
+    monkeypatch.setattr(clock._bracket, "close", lambda: Pace(reading_s=1.0, waited_s=PIECE_S / 2))
+    parts = recorded(units=Slow().units, clock=clock).taken()
+    assert sum(piece.pace.waited_s for pieces in parts.values() for piece in pieces) == waited_s

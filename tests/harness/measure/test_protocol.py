@@ -108,6 +108,15 @@ def test_what_a_device_still_has_to_do_counts(world):
     assert timing.samples_s == pytest.approx([2e-4] * 7)
 
 
+@pytest.mark.parametrize(("elsewhere", "expected_s"), [(False, 0.25e-3), (True, 1e-3)])
+def test_a_wait_for_a_core_is_part_of_the_time_where_a_device_computes(world, elsewhere, expected_s):
+    bracket = Bracket(world.clock, waited=lambda: 0.75 * world.now_s)
+    case = world.case("a", 1e-3, elsewhere=elsewhere)
+    timing = measure([case], Protocol(rounds=7), clock=world.clock, bracket=bracket)["a"]
+    assert timing.samples_s == pytest.approx([expected_s] * 7)
+    assert timing.clock_s == pytest.approx([1e-3] * 7)
+
+
 @pytest.mark.parametrize("time_s", [1e-8, 1e-6, 1e-4, 1.0])
 def test_blocks_are_long_enough_for_the_clock(world, time_s):
     (timing,) = world.measure(world.case("a", time_s), block_s=1e-3, largest_block=1000).values()

@@ -24,6 +24,7 @@ def small(name: str) -> workloads.Workload:
 def test_every_way_of_taking_the_steps_learns(name: str, size: int, ways: list[str]) -> None:
     cases = resident_steps.cases(small(name), size, device_of("opencl"))
     assert [case.name for case in cases] == ways
+    assert all(case.elsewhere for case in cases)
     for case in cases:
         case.check(case.setup())
 

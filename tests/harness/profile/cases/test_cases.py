@@ -79,6 +79,13 @@ def test_every_primitive_passes_its_own_check_and_is_timed(small_cases: list[Pri
     }
 
 
+def test_a_wait_for_a_core_is_part_of_the_times_of_devices_alone(small_cases: list[PrimitiveCase]) -> None:
+    """Rounds, which are timed in parts, have both (`Recorder`)."""
+    whole = [one for one in small_cases if not one.part]
+    assert [one.case.name for one in whole if one.case.elsewhere != (not one.target.on_host)] == []
+    assert any(one.case.elsewhere for one in whole) == bool(storing_devices())
+
+
 def case(items: list[PrimitiveCase], name: str) -> PrimitiveCase:
     return next(item for item in items if item.case.name == name)
 
