@@ -1,9 +1,10 @@
 """Counts the updates after which PPO's policy stops in the first iterations of a training (PPO 5.3.4, Fig. 15).
 
 As in Spinning Up, which the paper takes, the policy stops for the rest of an iteration once the KL divergence exceeds
-its bound; the value network trains for all epochs. The trainings run on this machine. The cycles of an update are those
-of this project's float32 accelerator by its closed form, which its tests compare with the RTL: of each network on a
-unit of its own, and on both units with half of a mini-batch each.
+its bound; the value network trains for all epochs. The trainings run on this machine, and their counts stay with it:
+another processor rounds differently, and the first sum that differs may move the update at which the bound is exceeded.
+The cycles of an update are those of this project's float32 accelerator by its closed form, which its tests compare with
+the RTL: of each network on a unit of its own, and on both units with half of a mini-batch each.
 """
 
 from collections.abc import Sequence
@@ -49,9 +50,7 @@ class StopColumns(Columns):
 
 
 COUNT = "policy_updates"
-EXPERIMENT = Experiment(
-    "PPO-F15-stops", "updates until PPO's policy stops", COUNT, StopColumns, of_machine=False
-)
+EXPERIMENT = Experiment("PPO-F15-stops", "updates until PPO's policy stops", COUNT, StopColumns)
 ITERATIONS = 6  # PPO 5.3.4
 SEEDS = (0, 1, 2)
 MAPPING = "native-native-cpu"

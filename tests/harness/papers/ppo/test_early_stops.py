@@ -9,6 +9,7 @@ from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.machines import of_no_machine
 from placerl.harness.papers.ppo import early_stops, judged_stops
 from placerl.harness.papers.ppo.cycle_models import published_throughput
 from placerl.harness.papers.ppo.early_stops import COUNT, EXPERIMENT, StopColumns, update_cycles
@@ -98,6 +99,10 @@ def test_gains_span_the_trainings(tmp_path: Path) -> None:
     )
     assert "the running gain falls (trainings: 3)" in found.explanation
     assert "the running gain does not fall (trainings: 1)" in found.explanation
+
+
+def test_counts_stay_with_the_machine_whose_rounding_they_depend_on() -> None:
+    assert not of_no_machine(trained("Hopper", 20))
 
 
 def test_one_robot_alone_decides_nothing(tmp_path: Path) -> None:
