@@ -16,6 +16,7 @@ PACKAGES = ("primitives", "harness")
 SUITES = {
     "harness/cli/bench/test_primitives.py": "the cases of asv and of pytest-benchmark",
     "harness/cli/test_help_pages.py": "every command",
+    "harness/cli/test_map_card.py": "the command `map` with a machine's card",
     "harness/cli/test_stores.py": "the commands that read finished stores",
     "harness/cli/test_values.py": "every option and argument of every command",
     "harness/measure/test_comparisons.py": "two cases in the same rounds",

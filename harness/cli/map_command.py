@@ -12,6 +12,7 @@ from placerl.harness.cli.app import app
 from placerl.harness.cli.common import (
     BatchSizeOption,
     JsonOption,
+    KnownOption,
     PrecisionOption,
     ResultsOption,
     TierOption,
@@ -50,8 +51,8 @@ def map_command(  # noqa: PLR0913 (a command: its options)
         str,
         typer.Option(
             "--platform",
-            help=f"Of {', '.join(platforms())}, or a path that ends in .toml. What is not this machine is "
-            "modelled from published numbers.",
+            help=f"Of {', '.join(platforms())}, or a path that ends in .toml: modelled from published numbers. Or "
+            "the card or bundle of another machine, a path that ends in .json: predicted.",
             autocompletion=completed(platforms),
         ),
     ] = THIS_MACHINE,
@@ -81,6 +82,7 @@ def map_command(  # noqa: PLR0913 (a command: its options)
             autocompletion=completed(platforms),
         ),
     ] = None,
+    known: KnownOption = None,
     precision: PrecisionOption = None,
     tier_name: TierOption = "quick",
     everything: Annotated[
@@ -93,17 +95,23 @@ def map_command(  # noqa: PLR0913 (a command: its options)
     """Choose the devices that run learner, replay management and storage, and predict the training's throughput."""
     from placerl.harness.mapping import absent_platforms, checked
     from placerl.harness.mapping.answer import answer, chosen_of
-    from placerl.harness.plan.predicting import check_platform, predictions
+    from placerl.harness.plan.predicting import CARD, check_platform, predictions
     from placerl.harness.plan.sensitivity import LARGEST, turning_points
 
     if name is None:
-        given = {"--batch-size": batch_size, "--precision": precision, "--platform": platform_name}
-        given |= {"--set": changes, "--against": against}
+        given: dict[str, object] = {
+            "--batch-size": batch_size,
+            "--precision": precision,
+            "--platform": platform_name,
+        }
+        given |= {"--set": changes, "--against": against, "--known": known}
         asked = {key: value for key, value in given.items() if value not in (None, [], THIS_MACHINE)}
         _study(device, tier_name, results, as_json, asked)
         return
     if against is not None:
         check_platform(against, OptionName("against"))
+    cards = [one for one in (platform_name, against) if one and one.endswith(CARD)]
+    known_of = dict.fromkeys(cards or [platform_name], known or ())
     predicted = predictions(
         name,
         batch_size,
@@ -114,6 +122,7 @@ def map_command(  # noqa: PLR0913 (a command: its options)
         results=results,
         other_sizes=not as_json,
         changes=changes or (),
+        known=known_of.get(platform_name, ()),
     )
     beside: dict[str, Predictions] = {}
     for label, other in ((platform_name, platform_name if changes else None), (against, against)):
@@ -127,6 +136,7 @@ def map_command(  # noqa: PLR0913 (a command: its options)
                 tier=tier_name,
                 results=results,
                 other_sizes=False,
+                known=known_of.get(other, ()),
             )
     item, rows, size = predicted.workload, predicted.rows, predicted.workload.training.batch_size
     if as_json:
@@ -220,6 +230,8 @@ def _show_inputs(rows: "list[PieceTime]") -> None:
         table.add_column(column)
     for row in rows:
         time = "not run" if row.value is None else f"{row.value * 1e6:,.3f}"
+        if row.low and row.high:
+            time += f" ({row.low * 1e6:,.3g} to {row.high * 1e6:,.3g})"
         how = row.reason or row.formula or ""
         table.add_row(row.primitive, row.target or "", time, how, str(row.provenance))
     out.print(table)

@@ -49,9 +49,7 @@ def predict(
         print_json([_plain(asdict(one)) for one in found])
         return
     out.print(f"{item.name}, batch size {size}, on {there.facts.cpu}: predicted (modelled)")
-    count = sum(
-        any((row.workload, row.batch_size) == (item.name, size) for row in one.rows) for one in bundles
-    )
+    count = sum(one.has(item.name, size) for one in bundles)
     out.print(f"From {count} known machine{'s' * (count > 1)}")
     table = Table(box=None, padding=(0, 1, 0, 0))
     table.add_column("primitive", overflow="fold")

@@ -69,6 +69,10 @@ class Bundle(SentFile):
     FORMAT: ClassVar[str] = "placerl-bundle-1"
     LARGEST_BYTES: ClassVar[int] = 16 * 2**20
 
+    def has(self, workload: str, batch_size: int) -> bool:
+        """Return whether there are times of a workload at a batch size."""
+        return any((row.workload, row.batch_size) == (workload, batch_size) for row in self.rows)
+
 
 @lru_cache(maxsize=256)
 def workload_hash(name: str) -> str:

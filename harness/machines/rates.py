@@ -4,53 +4,80 @@ The times are predicted from the card (`predicting`), or were measured there, if
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from placerl.harness import workloads
 from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.core.suites import Suite
 from placerl.harness.machines.bundle import Bundle, RunRow
-from placerl.harness.machines.card import Card, Facts
+from placerl.harness.machines.card import Card
 from placerl.harness.machines.predicting import LeftOut, PredictedTime, Predictor
-from placerl.harness.mapping import DEFAULT_STRATEGY, STRATEGIES, predict
+from placerl.harness.machines.probes import FOOTPRINTS
+from placerl.harness.mapping import DEFAULT_STRATEGY, STRATEGIES, Strategy, predict
 from placerl.harness.measure.cpu_quota import CpuQuota
-from placerl.harness.platforms import PlatformDevice, PlatformFile, SourcedCount
+from placerl.harness.platforms import (
+    PlatformDevice,
+    PlatformFile,
+    PlatformLink,
+    SourcedCount,
+    SourcedNumber,
+)
 from placerl.harness.store.rows import PieceTime, PredictedRate
 from placerl.harness.workloads import Workload
 
 PLATFORM = "card"
 """Name of a card's platform in rows."""
 _STRATEGY = {DEFAULT_STRATEGY: STRATEGIES[DEFAULT_STRATEGY]}
+_SOURCE = "the machine's card"
 
 
 def rates(
-    workload: Workload, batch_size: int, card: Card, times: Sequence[PieceTime]
+    workload: Workload,
+    batch_size: int,
+    card: Card,
+    times: Sequence[PieceTime],
+    strategies: Mapping[str, Strategy] = _STRATEGY,
 ) -> Sequence[PredictedRate]:
     """Return the predicted gradient steps per second of each mapping on a card's machine.
 
     Args:
         times: of the pieces there, as `Times` returns them.
+        strategies: by name; by default that of the loop that `placerl run` runs.
 
     Returns:
-        Rows of the loop that `placerl run` runs; the fastest mapping is `chosen`. If the times do not suffice, a row
+        Rows of each strategy, which marks its choice `chosen`. If the times or the card do not suffice for one, a row
         that is not run, with the reason.
     """
     # A predicted call is a measured one that takes longer or shorter: it holds its transfers, which the model adds to
     # the calls of devices that were not measured.
     timed = [replace(row, provenance=Provenance.MEASURED) for row in times]
-    found = predict.measurements(workload, batch_size, timed, _platform(card.facts), _STRATEGY)
+    found = predict.measurements(workload, batch_size, timed, _platform(card), strategies)
     inputs = weakest(*(row.provenance for row in times))
     share = CpuQuota(card.facts.quota_cores).share
     return [predict.under_load(replace(row, inputs=inputs), share, "") if row.value else row for row in found]
 
 
-def _platform(facts: Facts) -> PlatformFile:
-    """Return what the model needs to know of a machine besides times: its cores."""
+def _platform(card: Card) -> PlatformFile:
+    """Return what models need to know of a machine besides times: its cores, and the transfers that its card has."""
+    facts, values = card.facts, card.values()
     cores = CpuQuota(facts.quota_cores).whole_cores(facts.usable_cores)
-    told = SourcedCount(value=cores, provenance=Provenance.PUBLISHED, source="the machine's card")
-    host = PlatformDevice(key="cpu", kind="cpu", name=facts.cpu, cores=told)
-    return PlatformFile(name=PLATFORM, device=(host,))
+    told = SourcedCount(value=cores, provenance=Provenance.PUBLISHED, source=_SOURCE)
+
+    def gb_s(bytes_per_s: float) -> SourcedNumber:
+        return SourcedNumber(value=bytes_per_s / 1e9, provenance=Provenance.MEASURED, source=_SOURCE)
+
+    # The card counts each copied byte twice, where it is read and where it is written.
+    copied = values.get(f"copy.{list(FOOTPRINTS)[-1]}")
+    host = PlatformDevice(
+        key="cpu", kind="cpu", name=facts.cpu, cores=told, memory_gb_s=gb_s(copied / 2) if copied else None
+    )
+    others, links = [], []
+    for kind in ("opencl", "cuda"):
+        if speeds := [speed for way in ("upload", "download") if (speed := values.get(f"{kind}.{way}"))]:
+            others.append(PlatformDevice(key=kind, kind="gpu", name=kind))
+            links.append(PlatformLink(between=("cpu", kind), gb_s=gb_s(min(speeds))))
+    return PlatformFile(name=PLATFORM, device=(host, *others), link=tuple(links))
 
 
 class Times:

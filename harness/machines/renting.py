@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from placerl.harness.core.errors import UserError
+from placerl.harness.core.errors import COMMAND_LINE, OptionName, UserError
 from placerl.harness.core.shipped import shipped
 from placerl.harness.machines.bundle import Bundle
 from placerl.harness.machines.card import Card
@@ -58,24 +58,29 @@ class Offer:
         return self.seconds * (self.price.per_hour / 3600) if self.seconds and self.price else None
 
 
+def machine(path: Path) -> Card | Bundle:
+    """Return the card, or the bundle, of a file.
+
+    Raises:
+        UserError: it is neither, or a bundle that is refused (`checking`).
+    """
+    is_bundle = format_of(path, Bundle.LARGEST_BYTES) == Bundle.FORMAT
+    return _accepted(path) if is_bundle else Card.read(path)
+
+
 def machines(folder: Path) -> tuple[dict[str, Card], list[Bundle]]:
     """Return the cards of a folder's cards and bundles, by the names of their files, and its bundles.
 
     Raises:
         UserError: a file is neither, a bundle is refused (`checking`), or there is none.
     """
-    cards: dict[str, Card] = {}
-    bundles: list[Bundle] = []
-    for path in sorted(folder.glob(f"*{_SUFFIX}")):
-        if format_of(path, Bundle.LARGEST_BYTES) == Bundle.FORMAT:
-            bundles.append(_accepted(path))
-            cards[path.stem] = bundles[-1].card
-        else:
-            cards[path.stem] = Card.read(path)
+    found = {path.stem: machine(path) for path in sorted(folder.glob(f"*{_SUFFIX}"))}
+    cards = {name: one.card if isinstance(one, Bundle) else one for name, one in found.items()}
+    bundles = [one for one in found.values() if isinstance(one, Bundle)]
     if not cards:
-        found = "no card" if folder.is_dir() else "no such folder"
+        lacking = "no card" if folder.is_dir() else "no such folder"
         allowed = "a folder of cards or bundles, as `placerl card -o FILE` writes"
-        raise UserError(folder, "folder", found, allowed)
+        raise UserError(folder, "folder", lacking, allowed)
     return cards, bundles
 
 
@@ -97,7 +102,9 @@ def known_machines(
     timed = sorted({f"{row.workload} {row.batch_size}" for one in known for row in one.rows})
     if f"{workload} {batch_size}" not in timed:
         allowed = ", ".join(timed) or "the file of a bundle, as `placerl bundle` writes it"
-        raise UserError("command line", "--known", f"no time of {workload} {batch_size}", allowed, names=())
+        raise UserError(
+            COMMAND_LINE, OptionName("known"), f"no time of {workload} {batch_size}", allowed, names=()
+        )
     return known
 
 

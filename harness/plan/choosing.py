@@ -13,7 +13,7 @@ from placerl.harness.runtime.program import Program
 _TIER = "quick"
 
 
-def choose_mapping(
+def choose_mapping(  # noqa: PLR0913 (the options of a command)
     workload: str | Path | Program,
     *,
     batch_size: int | None = None,
@@ -23,6 +23,7 @@ def choose_mapping(
     tier: str = _TIER,
     results: str | Path = RESULTS,
     changes: Sequence[str] = (),
+    known: Sequence[str | Path] = (),
 ) -> MappingAnswer:
     """Choose the devices that run learner, replay management and storage, and predict the rate of the training.
 
@@ -38,13 +39,15 @@ def choose_mapping(
     Args:
         workload: a shipped workload's name, the path of a TOML file, or a program.
         batch_size: transitions per gradient step; None: the workload's own.
-        platform: a platform's name, or the path of a TOML file. Other machines are modelled from published numbers.
+        platform: a platform's name, or the path of a TOML file: modelled from published numbers. Or the path of the
+            card or bundle of another machine (`placerl card`), which ends in .json: its times are predicted.
         device: name of a device that is added to this machine: a simulated one, such as "fpga:u200", or a GPU of
             another machine that a committed run was measured on, such as "h200", with the simulated FPGA. None: none.
         precisions: number formats in which learners are timed as well as in float32, such as "fixed32".
         tier: how much is measured: "quick", "standard" or "full".
         changes: numbers of the platform to change, such as "link.cpu-gpu.gb_s=32"; of this machine, whose primitives
             are timed, those of its links and memories, and its cores.
+        known: paths of bundles, from which a card's times are predicted next to the committed ones.
 
     Returns:
         The mapping as text, its predicted rate in gradient steps per second with the interval, and the runner-up.
@@ -63,6 +66,7 @@ def choose_mapping(
             "tier": (tier, _TIER),
             "results": (results, RESULTS),
             "changes": (tuple(changes), ()),
+            "known": (tuple(known), ()),
         }
         for name, (value, default) in given.items():
             if value != default:
@@ -78,6 +82,7 @@ def choose_mapping(
             tier=tier,
             results=Path(results),
             changes=changes,
+            known=[*map(Path, known)],
         )
     except UserError as error:
         raise error.in_python("map") from None

@@ -32,7 +32,9 @@ from placerl.harness.store.store import Run, Store
 from placerl.primitives.quantization.precision import FLOAT_32, NAMES, OTHER_PRECISIONS
 
 _PRECISIONS, _DEVICE = OptionName("precisions", "--precision"), OptionName("device")
-_PLATFORM = OptionName("platform")
+_PLATFORM, _KNOWN, _CHANGES = OptionName("platform"), OptionName("known"), OptionName("changes", "--set")
+CARD = ".json"
+"""How the path of a machine's card or bundle ends."""
 
 
 def begin(results: Path, tier: Tier, fresh: bool = False) -> Run:
@@ -73,9 +75,9 @@ def loaded(name: str, batch_size: int | None) -> workloads.Workload:
 
 
 def check_platform(name: str, option: OptionName = _PLATFORM) -> None:
-    """Raise UserError unless a platform has this name, or it is the path of a TOML file."""
-    if name not in platforms.names() and not name.endswith(".toml"):
-        offered = f"{', '.join(roofline.platforms())}, or a path that ends in .toml"
+    """Raise UserError unless a platform has this name, or it is the path of a TOML file, or of a machine's card."""
+    if name not in platforms.names() and not name.endswith((".toml", CARD)):
+        offered = f"{', '.join(roofline.platforms())}, or a path that ends in .toml or {CARD}"
         raise UserError(COMMAND_LINE, option, name, offered)
 
 
@@ -180,11 +182,11 @@ class Predictions:
 
     Attributes:
         workload: the workload, with the batch size that was asked for.
-        inputs: times of its primitives that are modelled, or were measured on another machine; empty for this machine,
-            whose times are rows of suite `profile`.
+        inputs: times of its primitives that are modelled, predicted from a card, or were measured on another machine;
+            empty for this machine, whose times are rows of suite `profile`.
         rows: predictions of every strategy, of suite `prediction`.
         elsewhere: predictions for the same workload at other batch sizes, where there are any.
-        modelled: the platform whose times were modelled; None for this machine.
+        modelled: the platform whose times were modelled from its numbers; None for this machine, and for a card's.
     """
 
     workload: workloads.Workload
@@ -205,16 +207,19 @@ def predictions(  # noqa: PLR0913 (the options of a command)
     results: Path = RESULTS,
     other_sizes: bool = True,
     changes: Sequence[str] = (),
+    known: Sequence[Path] = (),
 ) -> Predictions:
     """Return the predictions of every strategy for a workload. The arguments are the options of `placerl map`.
 
     Args:
+        platform: a platform's name, the path of its TOML file (.toml), or that of a machine's card or bundle (.json).
         device: name of a device that is added to this machine: a simulated one, such as "fpga:u200", or a GPU that
             another machine was measured with (`harness.profile.lent`), such as "h200", to which the simulated
             FPGA is added too. None: none is.
         other_sizes: whether another platform's times are modelled at other batch sizes, too.
         changes: numbers of the platform to change, such as "link.cpu-gpu.gb_s=32" (`platforms.what_if`); nothing that
             follows from them is stored.
+        known: bundles of machines from which a card's times are predicted, next to the committed ones.
 
     Raises:
         UserError: there is no such workload, platform, device, precision or tier, two of them exclude each other, or
@@ -236,6 +241,16 @@ def predictions(  # noqa: PLR0913 (the options of a command)
             simulated_profile.checked_device(device, lent.devices())
         if platform != platforms.THIS_MACHINE:
             raise UserError(COMMAND_LINE, _DEVICE, device, ("none with another ", _PLATFORM))
+    if known and not platform.endswith(CARD):
+        given = ", ".join(map(str, known))
+        raise UserError(COMMAND_LINE, _KNOWN, given, ("none without the card of a machine as ", _PLATFORM))
+    if platform.endswith(CARD):
+        if changes:
+            refused = ("none with a card as ", _PLATFORM, ", whose times are predicted")
+            raise UserError(COMMAND_LINE, _CHANGES, ", ".join(changes), refused)
+        from placerl.harness.machines import absent_machine  # loads SciPy, which nothing else here needs
+
+        return Predictions(item, *absent_machine.predictions(item, Path(platform), known, other_sizes))
     if platform == platforms.THIS_MACHINE:
         with closing(begin(results, time_to_spend)) as run:
             if gpu is not None:
