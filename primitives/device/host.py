@@ -163,3 +163,6 @@ class HostDevice(Device):
 
     def stream(self) -> HostStream:
         return HostStream(self)
+
+    def adopted(self, memory: Any) -> Buffer:
+        return memory if isinstance(memory, np.ndarray) else np.from_dlpack(memory)

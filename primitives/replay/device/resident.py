@@ -95,13 +95,21 @@ class ResidentReplay(OwnProcess, ABC):
             raise ValueError(f"device: found {device.name}; allowed: one with double precision")
         if storage.size:
             raise ValueError("storage: found items; allowed: an empty one")
-        self.storage, self.batch_size = storage, batch_size
-        self.ahead = ahead
+        self.storage, self.ahead = storage, ahead
         self.stream = stream = stream or device.stream()
         self.key = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32)
         self.step, self.written = stream.zeros(8), stream.zeros(8)
-        self.drawn = [Drawn(stream.zeros(batch_size * 8), stream.zeros(8)) for _ in range(ahead + 1)]
         self._kernels = device.kernels(source)
+        self.resize(batch_size)
+
+    def resize(self, batch_size: int) -> None:
+        """Draw batches of another size from now on. The priorities of those drawn before cannot be updated any more.
+
+        Graphs that were recorded before have the old size.
+        """
+        self.batch_size = batch_size
+        zeros = self.stream.zeros
+        self.drawn = [Drawn(zeros(batch_size * 8), zeros(8)) for _ in range(self.ahead + 1)]
 
     def launch_sample(self, batch: ResidentBatch, number: int = 0) -> None:
         """Start to draw the next batch, and to write its rows and weights. Nothing is drawn from an empty storage.

@@ -1,8 +1,9 @@
 """Prioritised replay whose steps stay on the device, as `PrioritizedReplay` does them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -11,7 +12,7 @@ from placerl.primitives.device import Buffer, Groups, Part, Stream, philox
 from placerl.primitives.replay.base import as_td_errors
 from placerl.primitives.replay.device.device_storage import DeviceStorage
 from placerl.primitives.replay.device.resident import Drawn, ResidentReplay
-from placerl.primitives.replay.prioritized import PRIORITY_MIN, checked_options, item_priorities
+from placerl.primitives.replay.prioritized import PRIORITY_MIN, checked_options, item_priorities, padded
 from placerl.primitives.replay.schedule import LinearSchedule
 from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
 
@@ -48,6 +49,24 @@ class Prioritised:
 
     def __post_init__(self) -> None:
         checked_options(self.alpha, self.beta, self.epsilon, "batch")
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a replay holds, on the host.
+
+    Attributes:
+        columns: the rows by column, each (size, *shape).
+        priorities: (size,) of the tree's dtype.
+        largest: the largest priority so far.
+        written, step: numbers of rows inserted and of batches drawn.
+    """
+
+    columns: Mapping[str, NDArray[Any]]
+    priorities: NDArray[np.floating]
+    largest: float
+    written: int
+    step: int
 
 
 class ResidentPrioritizedReplay(ResidentReplay):
@@ -87,19 +106,65 @@ class ResidentPrioritizedReplay(ResidentReplay):
             )
         if tree.total:
             raise ValueError("tree: found priorities; allowed: none")
+        beta = how.beta if isinstance(how.beta, LinearSchedule) else LinearSchedule(how.beta, how.beta, 1)
+        self.tree, self.how = tree, how
         source = kernel_source(tree.dtype)
         super().__init__(storage, batch_size, source, ahead=ahead, seed=seed, stream=stream)
-        beta = how.beta if isinstance(how.beta, LinearSchedule) else LinearSchedule(how.beta, how.beta, 1)
-        self.tree, self.how, stream = tree, how, self.stream
-        self._prefix, self._rounded_off, self._priorities = (
-            stream.zeros(batch_size * tree.dtype.itemsize) for _ in range(3)
-        )
-        self.largest, self._beta = (
-            stream.uploaded(np.ones(1)),
-            stream.uploaded(np.array([beta.initial], np.float64)),
-        )
+        self.largest = self.stream.uploaded(np.ones(1))
+        self._beta = self.stream.uploaded(np.array([beta.initial], np.float64))
         self._annealing = np.float64(beta.initial), np.float64(beta.final), np.int64(beta.steps)
         self._stratified = np.int32(how.stratified)
+
+    def resize(self, batch_size: int) -> None:
+        super().resize(batch_size)
+        self._prefix, self._rounded_off, self._priorities = (
+            self.stream.zeros(batch_size * self.tree.dtype.itemsize) for _ in range(3)
+        )
+
+    def held(self) -> Held:
+        """Return what the replay holds, after all work so far.
+
+        Raises:
+            RuntimeError, ValueError: as `finish`.
+        """
+        self.finish()
+        storage, read = self.storage, self.stream.download
+        size = storage.size
+        return Held(
+            storage.held_columns(size),
+            self.tree.get(np.arange(size)),
+            float(read(self.largest, (), np.float64)),
+            int(read(self.written, (), np.int64)),
+            int(read(self.step, (), np.int64)),
+        )
+
+    def restore(self, held: Held) -> None:
+        """Replace what the replay holds by that of one of the same capacity, columns and dtype of priorities.
+
+        The priorities of batches that were drawn before cannot be updated any more.
+        """
+        self.finish()
+        storage, size = self.storage, len(held.priorities)
+        storage.restore_columns(held.columns)
+        storage.size, storage.cursor = size, held.written % storage.capacity
+        priorities = padded(np.asarray(held.priorities, np.float64), storage.capacity)
+        self.tree.update(np.arange(storage.capacity), priorities)
+        self.tree.synchronise()
+        first, last, steps = self._annealing
+        beta = LinearSchedule(float(first), float(last), int(steps))(held.step)
+        for buffer, value in (
+            (self.largest, np.float64(held.largest)),
+            (self.written, np.int64(held.written)),
+            (self.step, np.int64(held.step)),
+            (self._beta, np.float64(beta)),
+        ):
+            self.stream.upload(buffer, np.array([value]))
+
+    def clear(self) -> None:
+        """Remove every item. New items get priority 1 again; beta and the random numbers go on."""
+        none = {name: column[:0] for name, column in self.storage.held_columns(0).items()}
+        step = int(self.stream.download(self.step, (), np.int64))
+        self.restore(Held(none, np.zeros(0), 1.0, 0, step))
 
     def _launch_draw(self, indices: Buffer, weights: Part) -> None:
         stream, kernels, tree, count = self.stream, self._kernels, self.tree, self.batch_size

@@ -9,6 +9,10 @@ except `optimize_memory_usage=True` and other replay buffers, which they refuse.
 dictionary observations (`"MultiInputPolicy"`), images, `VecNormalize`, several environments, `save`, `load`,
 `save_replay_buffer` and `load_replay_buffer` work as in SB3.
 
+With `replay_buffer_class=DevicePrioritizedReplayBuffer` items and priorities are in the memory of the model's device:
+
+    model = PrioritizedSAC("MlpPolicy", env, device="cuda", replay_buffer_class=DevicePrioritizedReplayBuffer)
+
 `PrioritizedReplayBuffer` trains nothing by itself: SB3's own losses take no weights. It raises if an algorithm uses it
 that does not apply them; an algorithm of your own says that it does with `applies_weights = True`.
 """
@@ -20,8 +24,10 @@ from placerl.primitives.replay.adapters.sb3_adapter.algorithms import (
     PrioritizedTD3,
 )
 from placerl.primitives.replay.adapters.sb3_adapter.buffer import PrioritizedReplayBuffer
+from placerl.primitives.replay.adapters.sb3_adapter.device_buffer import DevicePrioritizedReplayBuffer
 
 __all__ = [
+    "DevicePrioritizedReplayBuffer",
     "PrioritizedDDPG",
     "PrioritizedDQN",
     "PrioritizedReplayBuffer",

@@ -35,7 +35,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
     (buffer_size, n_envs, ...) with SB3's dtypes; of a dictionary space, observations are a dict of views.
 
     Attributes:
-        replay: the replay. Row i holds step i // n_envs of environment i % n_envs.
+        replay: the replay, a `ConcurrentReplay`. Row i holds step i // n_envs of environment i % n_envs.
         weights: importance weights of the last sample, at most 1, (B, 1) float32 on `device`.
         n_steps, gamma: rewards of up to `n_steps` steps are added up when a batch is sampled, as SB3 does.
 
@@ -57,7 +57,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
             SB3's own.
     """
 
-    replay: ConcurrentReplay
+    replay: Any
     weights: torch.Tensor
     pos: int
 
@@ -91,10 +91,14 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         )
         self.optimize_memory_usage = False
         self.handle_timeout_termination = handle_timeout_termination
-        storage = Storage(self.buffer_size * n_envs, self._fields())
+        self._sampled: Any = None
+        self._create(seed, alpha=alpha, beta=beta, fanout=fanout)
+
+    def _create(self, seed: int | None, **options: Any) -> None:
+        """Set `replay`, and what draws from it."""
+        storage = Storage(self.buffer_size * self.n_envs, self._fields())
         self._warn_of_memory(storage.nbytes)
-        self.replay = ConcurrentReplay(storage, alpha=alpha, beta=beta, fanout=fanout)
-        self._sampled: npt.NDArray[np.int64] | None = None
+        self.replay = ConcurrentReplay(storage, **options)
         self._own_rng = None if seed is None else np.random.default_rng(seed)
 
     def _fields(self) -> dict[str, FieldSpec]:
@@ -258,13 +262,13 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         return self._samples(rows, self.replay.gather(rows), env)
 
     def _samples(
-        self, rows: npt.NDArray[np.int64], batch: Mapping[str, npt.NDArray], env: Any
+        self, rows: Any, batch: Mapping[str, Any], env: Any
     ) -> ReplayBufferSamples | DictReplayBufferSamples:
         discounts = None
         if self.n_steps > 1:
             rewards, last_rows, dones, discounts = self._n_step(rows, env)
             names = [_column("next_observation", key) for key in self._observation_spaces()]
-            batch = {**batch, **{name: self.replay.storage.columns[name][last_rows] for name in names}}
+            batch = {**batch, **self._read(last_rows, *names)}
         else:
             rewards = self._normalize_reward(batch["reward"].reshape(-1, 1), env)
             dones = (batch["done"] * (1 - batch["timeout"])).reshape(-1, 1)
@@ -278,15 +282,17 @@ class PrioritizedReplayBuffer(ReplayBuffer):
             discounts=None if discounts is None else self.to_torch(discounts, copy=False),
         )
 
-    def _observation_tensors(self, name: str, batch: Mapping[str, npt.NDArray], env: Any) -> Any:
+    def _read(self, rows: Any, *names: str) -> Mapping[str, Any]:
+        """Return columns of rows."""
+        return {name: self.replay.storage.columns[name][rows] for name in names}
+
+    def _observation_tensors(self, name: str, batch: Mapping[str, Any], env: Any) -> Any:
         if not self._is_dict:
             return self.to_torch(self._normalize_obs(batch[name], env), copy=False)
         parts = {key: batch[_column(name, key)] for key in self.obs_shape}
         return {key: self.to_torch(part, copy=False) for key, part in self._normalize_obs(parts, env).items()}
 
-    def _n_step(
-        self, rows: npt.NDArray[np.int64], env: Any
-    ) -> tuple[npt.NDArray, npt.NDArray[np.int64], npt.NDArray, npt.NDArray]:
+    def _n_step(self, rows: Any, env: Any) -> tuple[Any, Any, Any, Any]:
         """Add up the rewards of up to `n_steps` steps, at most to the end of the episode or the newest step.
 
         Args:
@@ -325,14 +331,17 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         """
         if self._sampled is None:
             raise RuntimeError("update_priorities: found no sample; allowed: after `sample`")
+        if not isinstance(td_errors, torch.Tensor):
+            td_errors = np.asarray(td_errors)
+        shape, count = tuple(td_errors.shape), len(self._sampled)
+        if shape not in ((count,), (count, 1)):
+            raise ValueError(f"td_errors: found shape {shape}; allowed: {(count,)}, {(count, 1)}")
+        self._update(td_errors.reshape(-1))
+
+    def _update(self, td_errors: torch.Tensor | npt.NDArray) -> None:
         if isinstance(td_errors, torch.Tensor):
             td_errors = td_errors.detach().cpu().numpy()
-        errors, count = np.asarray(td_errors), len(self._sampled)
-        if errors.shape == (count, 1):
-            errors = errors[:, 0]
-        elif errors.shape != (count,):
-            raise ValueError(f"td_errors: found shape {errors.shape}; allowed: {(count,)}, {(count, 1)}")
-        self.replay.update_priorities(self._sampled, errors)
+        self.replay.update_priorities(self._sampled, td_errors)
 
 
 def _column(name: str, key: str | None) -> str:

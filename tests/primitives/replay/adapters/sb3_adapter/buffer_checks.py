@@ -188,8 +188,9 @@ def check_n_step_returns_of_a_dictionary_are_those_of_its_parts():
         whole.add({"box": obs, "image": image}, {"box": next_obs, "image": image}, *rest)
         alone.add(obs, next_obs, *rest)
     ours = whole.sample(DRAWS)
-    with mock.patch("numpy.random.randint", return_value=whole._sampled % 2):
-        own = alone._get_samples(whole._sampled // 2)
+    rows = np.asarray(whole._sampled)
+    with mock.patch("numpy.random.randint", return_value=rows % 2):
+        own = alone._get_samples(rows // 2)
     for name in ("observations", "next_observations"):
         assert_same(getattr(own, name), getattr(ours, name)["box"], name)
     for name in ("actions", "rewards", "dones", "discounts"):

@@ -145,7 +145,7 @@ class Pair:
                 self.ours.sample(1)
             return
         ours = self.ours.sample(DRAWS, self.env)
-        rows = self.ours._sampled
+        rows = np.asarray(self.ours._sampled)
         assert set(rows) == set(range(self.ours.size() * self.n_envs))
         assert torch.equal(self.ours.weights, torch.ones(DRAWS, 1))
         with mock.patch("numpy.random.randint", return_value=rows % self.n_envs):

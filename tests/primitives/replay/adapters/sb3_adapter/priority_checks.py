@@ -91,7 +91,8 @@ def check_priorities_and_weights_are_those_of_the_paper():
     buffer = PrioritizedReplayBuffer(8, BOX, ACTIONS["box"], "cpu", alpha=0.5, beta=0.25, seed=0)
     for number in range(4):
         buffer.add(np.full((1, 3), number), np.zeros((1, 3)), np.zeros((1, 2)), [0], [0], [{}])
-    while len(set(buffer._sampled if buffer._sampled is not None else ())) < 4:
+    buffer.sample(16)
+    while len(np.unique(buffer._sampled)) < 4:
         buffer.sample(16)
     rows = buffer._sampled
     buffer.update_priorities(torch.tensor([1.0, 4.0, 9.0, 16.0])[rows])
