@@ -95,7 +95,9 @@ def replay_times(frame: pd.DataFrame, workload: str, call: str) -> pd.DataFrame:
 def _of_the_papers(frame: pd.DataFrame) -> pd.DataFrame:
     in_pytorch = (frame["backend"] == "torch") & frame["device"].str.split(":").str[0].isin((CPU, GPU))
     steps = (frame["primitive"] == "learner.step") & ~in_pytorch
-    trained = (frame["suite"] == Suite.VALIDATION) & frame["mapping"].str.match("native|opencl", na=False)
+    trained = (frame["suite"] == Suite.VALIDATION) & frame["mapping"].str.match(
+        "native|opencl|cuda", na=False
+    )
     return frame[~(steps | trained)]
 
 

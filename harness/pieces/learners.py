@@ -35,6 +35,8 @@ FRESH_STEP = "fresh_learner.step"
 """Name of the primitive that is a step from a fresh state on random batches; `learner.step` is from a trained state."""
 TRAINED, FRESH = "trained", "fresh"
 """Values of `state` of a learner's row: the state that the timed steps start from."""
+CUDA = "cuda"
+"""The learner whose kernels are generated from the step graph, on a CUDA device."""
 EMULATED = "emulated"
 """The result of `bfloat16_products` if float32 instructions compute the products and round as bfloat16's would."""
 LATE = 10**9  # an environment step at which exploration has reached its final rate
@@ -63,10 +65,12 @@ class TrainedStart:
 def learner_targets(precisions: Sequence[str] = (FLOAT_32,)) -> list[Target]:
     """Return every backend and device that can run learners on this machine, in each precision that it supports.
 
+    "cuda" is left out: outside the resident loop, which times it itself, PyTorch's learner is the one on a CUDA device.
+
     Args:
         precisions: the precisions to consider, as `primitives.learner.create` takes them.
     """
-    in_float32 = targets(learner.backends(), "torch")
+    in_float32 = [target for target in targets(learner.backends(), "torch") if target.backend != CUDA]
     return [
         replace(target, precision=precision)
         for precision in precisions

@@ -41,7 +41,7 @@ class LearnerWords:
 
 TORCH = LearnerWords(a_parameter=7, an_output=6, a_patch=0)
 GRAPH = LearnerWords(a_parameter=27, an_output=8, a_patch=1)
-"""Of the backends that run step graphs: native, reference, opencl and fpga."""
+"""Of the backends that run step graphs: native, reference, opencl, cuda and fpga."""
 
 
 def learner_bytes(task: Task, batch_size: int, backend: str = "torch") -> int:

@@ -9,7 +9,7 @@ from placerl.primitives.environments import device_environments
 from placerl.primitives.quantization.precision import FLOAT_32
 from placerl.primitives.training import exploration
 
-BACKENDS = ("opencl",)
+BACKENDS = ("opencl", "cuda")
 """Backends of learners whose kernels run on a device that has sum tree and storage, too."""
 OPTIONS = ("actors", "environments", "presampled_batches", "fusion")
 """Options that may differ from their defaults."""

@@ -42,7 +42,7 @@ def test_a_workload_for_which_nothing_was_chosen_is_one_line_with_the_reason(
     [
         ("", ("mapping", "found ''; allowed: LEARNER-RMM-STORAGE")),
         ("torch-native", ("mapping", "LEARNER-RMM-STORAGE")),
-        ("abacus-native-cpu", ("learner: found abacus; allowed: reference, fpga, native",)),
+        ("abacus-native-cpu", ("learner: found abacus; allowed: reference, cuda, fpga, native",)),
         ("torch-abacus-cpu", ("abacus", "native")),
         ("torch-native-moon", ("moon", "cpu")),
         (

@@ -13,8 +13,9 @@ from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.measured_run import Extent, start, train
 from placerl.harness.runtime.resident_training import ResidentTraining
 from placerl.harness.runtime.resolve import Resolved, resolve
-from placerl.primitives.device import opencl_runtime
+from placerl.primitives.device import cuda, opencl_runtime
 from placerl.primitives.replay.device.resident_uniform import ResidentUniformReplay
+from tests.primitives.device.kinds import device_of
 
 ON_OPENCL = "opencl-opencl-opencl"
 
@@ -40,6 +41,10 @@ def opencl() -> None:
         ({"mapping": "native-native-cpu"}, "mapping: found native-native-cpu; allowed: one device for all"),
         ({"mapping": "opencl-native-opencl"}, "mapping: found opencl-native-opencl"),
         ({"mapping": "opencl-opencl-cpu"}, "mapping: found opencl-opencl-cpu"),
+        (
+            {"mapping": "cuda-opencl-cuda"},
+            "allowed: .*, such as opencl-opencl-opencl, cuda-cuda-cuda, with --loop",
+        ),
         ({"name": "hopper-ddpg"}, "environment.id: found Hopper-v5; allowed: Acrobot-v1, CartPole-v1"),
         ({"mapping": "opencl-native-cpu", "prioritized": False}, "allowed: .*, such as opencl-native-opencl"),
         ({"overlap": 4}, "overlap: found 4; allowed: 0 in the resident loop"),
@@ -81,6 +86,26 @@ def test_a_stretch_reports_its_steps() -> None:
         training.advance(0)
     assert training.greedy()(np.zeros(4, np.float32)) in (0, 1)
     training.close()
+
+
+def test_a_cuda_device_trains_in_the_same_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the host in C++ in the device's place, which the tests of devices compare with CUDA."""
+    host = device_of("host")
+    monkeypatch.setattr(cuda, "unavailable_reason", lambda: "")
+    monkeypatch.setattr(cuda, "create", lambda which: host)
+    training = start(asked(mapping="cuda-cuda-cuda"), seed=1)
+    assert isinstance(training, ResidentTraining)
+    assert (training.learner.backend, training.learner.device) == ("cuda", "0")
+    assert training.replay.storage.device is host
+    assert training.advance(16).gradient_steps == 16
+
+
+@pytest.mark.gpu
+def test_a_cuda_device_trains_here() -> None:
+    device_of("cuda")
+    stretch = start(asked(mapping="cuda-cuda-cuda"), seed=1).advance(64)
+    assert stretch.gradient_steps == 64
+    assert all(np.isfinite(list(stretch.losses.values())))
 
 
 @pytest.mark.usefixtures("opencl")
