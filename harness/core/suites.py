@@ -71,6 +71,11 @@ class Suite(StrEnum):
     BENCH_LEARNER = "bench-learner", "gradient steps of every library", _ANY
     BENCH_MAPPING = "bench-mapping", "the best choice of each cell, and what strategies lose", _VALIDATION
     BENCH_QUANTIZATION = "bench-quantization", "gradient steps in fixed point", _ANY
+    BENCH_RENT = (
+        "bench-rent",
+        "times to a return, predicted from a card and achieved",
+        "evaluation_return time_to_threshold",
+    )
     BENCH_RETURNS = (
         "bench-returns",
         "what learners of several mappings have learnt",

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.machines.bundle import Bundle
 from placerl.harness.machines.rates import Times, rates
 from placerl.harness.machines.renting import known_machines, machine
 from placerl.harness.mapping import STRATEGIES
@@ -31,8 +30,7 @@ def predictions(
     Raises:
         UserError: a file is refused, or no known machine has times of the workload at its batch size.
     """
-    there, size = machine(path), workload.training.batch_size
-    card, own = (there.card, [there]) if isinstance(there, Bundle) else (there, [])
+    (card, own), size = machine(path), workload.training.batch_size
     bundles = known_machines(known, workload.name, size, own)
     times = Times(bundles)
 

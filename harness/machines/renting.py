@@ -58,14 +58,16 @@ class Offer:
         return self.seconds * (self.price.per_hour / 3600) if self.seconds and self.price else None
 
 
-def machine(path: Path) -> Card | Bundle:
-    """Return the card, or the bundle, of a file.
+def machine(path: Path) -> tuple[Card, list[Bundle]]:
+    """Return the card of a file, and the bundle if it is one.
 
     Raises:
         UserError: it is neither, or a bundle that is refused (`checking`).
     """
-    is_bundle = format_of(path, Bundle.LARGEST_BYTES) == Bundle.FORMAT
-    return _accepted(path) if is_bundle else Card.read(path)
+    if format_of(path, Bundle.LARGEST_BYTES) != Bundle.FORMAT:
+        return Card.read(path), []
+    bundle = _accepted(path)
+    return bundle.card, [bundle]
 
 
 def machines(folder: Path) -> tuple[dict[str, Card], list[Bundle]]:
@@ -75,8 +77,8 @@ def machines(folder: Path) -> tuple[dict[str, Card], list[Bundle]]:
         UserError: a file is neither, a bundle is refused (`checking`), or there is none.
     """
     found = {path.stem: machine(path) for path in sorted(folder.glob(f"*{_SUFFIX}"))}
-    cards = {name: one.card if isinstance(one, Bundle) else one for name, one in found.items()}
-    bundles = [one for one in found.values() if isinstance(one, Bundle)]
+    cards = {name: card for name, (card, _) in found.items()}
+    bundles = [one for _, own in found.values() for one in own]
     if not cards:
         lacking = "no card" if folder.is_dir() else "no such folder"
         allowed = "a folder of cards or bundles, as `placerl card -o FILE` writes"

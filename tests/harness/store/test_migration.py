@@ -119,7 +119,7 @@ def test_a_reference_keeps_every_number(saved: Path) -> None:
 def test_an_old_store_keeps_every_number_and_is_not_changed_by_reading(path: Path) -> None:
     before = hashlib.sha256(path.read_bytes()).hexdigest()
     old = old_rows(path)
-    newer = {"bench-settings", "bench-gpu", "bench-cards", "bench-why", "bench-time-to-return"}
+    newer = {"bench-settings", "bench-gpu", "bench-cards", "bench-rent", "bench-why", "bench-time-to-return"}
     assert {one["suite"] for one in old} == set(map(str, Suite)) - newer
     with Store.open(path, read_only=True) as store:
         found = store.measurements()
