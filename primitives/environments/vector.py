@@ -1,7 +1,7 @@
 """The native environments behind Gymnasium's interface `gymnasium.vector.VectorEnv`."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -44,6 +44,7 @@ class NativeVectorEnv(VectorEnv[npt.NDArray, npt.NDArray, npt.NDArray]):
         num_envs: int,
         autoreset_mode: object,
         max_episode_steps: int | None,
+        arguments: Mapping[str, object],
         *,
         copy: bool,
     ) -> None:
@@ -52,7 +53,9 @@ class NativeVectorEnv(VectorEnv[npt.NDArray, npt.NDArray, npt.NDArray]):
         except ValueError:
             allowed = ", ".join(mode.value for mode in AutoresetMode)
             raise ValueError(f"autoreset_mode: found {autoreset_mode!r}; allowed: {allowed}") from None
-        env = make_native(id, num_envs, autoreset=mode.name.lower(), episode_steps=max_episode_steps)
+        env = make_native(
+            id, num_envs, autoreset=mode.name.lower(), episode_steps=max_episode_steps, **arguments
+        )
         self.native = env
         self.num_envs = num_envs
         self.copy = copy

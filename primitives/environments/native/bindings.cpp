@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "environments/native/bindings.hpp"
+#include "environments/native/lunar_lander.hpp"
 #include "environments/native/mujoco.hpp"
 #include "environments/native/trigonometry.hpp"
 #include "environments/native/vector_env.hpp"
@@ -242,6 +243,19 @@ void bind_environments(nb::module_ &parent) {
             return made;
         },
         "id"_a, "count"_a, "autoreset"_a = Autoreset::next_step, "episode_steps"_a = -1);
+    m.def("has_box2d", &has_box2d);
+    m.def(
+        "make_lunar_lander",
+        [](int64_t count, Autoreset autoreset, int64_t episode_steps, bool continuous, double gravity,
+           bool enable_wind, double wind_power, double turbulence_power) {
+            if (count < 1)
+                throw nb::value_error("count: allowed: at least 1");
+            return make_lunar_lander(count, autoreset, episode_steps,
+                                     {continuous, gravity, enable_wind, wind_power, turbulence_power});
+        },
+        "count"_a, "autoreset"_a, "episode_steps"_a, "continuous"_a, "gravity"_a = -10.0,
+        "enable_wind"_a = false, "wind_power"_a = 15.0, "turbulence_power"_a = 1.5,
+        "Arguments after episode_steps are Gymnasium's.");
     nb::class_<MujocoModel>(m, "MujocoModel")
         .def(
             "__init__",

@@ -1,5 +1,5 @@
 // NumPy's default generator, so that a seed gives the draws that Gymnasium's environments get from it:
-// SeedSequence over one integer, PCG64, and Generator.uniform and standard_normal.
+// SeedSequence over one integer, PCG64, and Generator.uniform, integers and standard_normal.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 
 // Of NumPy's library for C, which is part of its wheel.
 extern "C" double random_standard_normal(bitgen_t *);
+extern "C" uint64_t random_bounded_uint64(bitgen_t *, uint64_t low, uint64_t range, uint64_t mask,
+                                          bool masked);
 
 namespace placerl::environments {
 
@@ -23,6 +25,7 @@ class Pcg64 {
         advance();
         state_ += join(words[0], words[1]);
         advance();
+        has_half_ = false;
     }
 
     uint64_t next() {
@@ -38,9 +41,15 @@ class Pcg64 {
     // Generator.uniform(low, high): `range` is high - low.
     double uniform(double low, double range) { return low + range * next_double(); }
 
+    // Generator.integers(low, high): in [low, high).
+    int64_t integer(int64_t low, int64_t high) {
+        bitgen_t bits = generator();
+        return int64_t(random_bounded_uint64(&bits, uint64_t(low), uint64_t(high - low) - 1, 0, false));
+    }
+
     // Generator.standard_normal().
     double normal() {
-        bitgen_t bits{this, &next_word, &next_half, &next_unit, &next_word};
+        bitgen_t bits = generator();
         return random_standard_normal(&bits);
     }
 
@@ -50,8 +59,18 @@ class Pcg64 {
     static Wide join(uint64_t high, uint64_t low) { return (Wide(high) << 64) | low; }
     void advance() { state_ = state_ * join(2549297995355413924u, 4865540595714422341u) + increment_; }
 
+    bitgen_t generator() { return {this, &next_word, &next_half, &next_unit, &next_word}; }
     static uint64_t next_word(void *self) { return static_cast<Pcg64 *>(self)->next(); }
-    static uint32_t next_half(void *self) { return uint32_t(static_cast<Pcg64 *>(self)->next() >> 32); }
+    // The low half of a word, and then its high half.
+    static uint32_t next_half(void *self) {
+        Pcg64 &random = *static_cast<Pcg64 *>(self);
+        random.has_half_ = !random.has_half_;
+        if (!random.has_half_)
+            return random.half_;
+        const uint64_t word = random.next();
+        random.half_ = uint32_t(word >> 32);
+        return uint32_t(word);
+    }
     static double next_unit(void *self) { return static_cast<Pcg64 *>(self)->next_double(); }
 
     // SeedSequence(seed).generate_state(4, uint64): a pool of four words of 32 bits, hashed and mixed.
@@ -88,6 +107,8 @@ class Pcg64 {
     }
 
     Wide state_ = 0, increment_ = 1;
+    uint32_t half_ = 0;
+    bool has_half_ = false;
 };
 
 } // namespace placerl::environments

@@ -1,8 +1,9 @@
 // Environments that step together: N of one kind, in one call, without Python.
 //
 // An object belongs to one thread at a time (an actor's); two objects share nothing that changes. `reset` and
-// `step` allocate nothing. The trajectories are those of Gymnasium's environment of the same id, bit for bit,
-// from the same seeds and actions: each environment has NumPy's PCG64, seeded as Gymnasium seeds it.
+// `step` allocate nothing, but for LunarLander's. The trajectories are those of Gymnasium's environment of
+// the same id, bit for bit, from the same seeds and actions: each environment has NumPy's PCG64, seeded as
+// Gymnasium seeds it.
 #pragma once
 
 #include <cstdint>
@@ -108,8 +109,9 @@ class VectorEnv {
     }
 };
 
-// Classic control by Gymnasium's id, or null if there is none of that name; MuJoCo's are in mujoco.hpp.
-// `episode_steps` replaces Gymnasium's time limit if it is not negative; 0 is without limit.
+// Classic control by Gymnasium's id, or null if there is none of that name; LunarLander is in
+// lunar_lander.hpp, MuJoCo's are in mujoco.hpp. `episode_steps` replaces Gymnasium's time limit if it is not
+// negative; 0 is without limit.
 std::unique_ptr<VectorEnv> make_classic(const std::string &id, int64_t count, Autoreset autoreset,
                                         int64_t episode_steps = -1);
 std::vector<std::string> classic_ids();

@@ -15,9 +15,10 @@ from placerl.primitives._native import environments as native
 
 from placerl.harness.environments import continuous_cartpole
 from placerl.primitives import environments
-from placerl.primitives.environments import make_vec
+from placerl.primitives.environments import lunar_lander, make_vec
 
 CLASSIC = native.classic_ids()
+LUNAR = list(lunar_lander.IDS)
 MUJOCO = list(native.mujoco_files())
 COUNT = 4
 
@@ -95,10 +96,10 @@ def test_classic_control_is_gymnasiums_bit_for_bit(id: str) -> None:
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
-@pytest.mark.parametrize("id", [*CLASSIC, *MUJOCO])
+@pytest.mark.parametrize("id", [*CLASSIC, *LUNAR, *MUJOCO])
 def test_every_mode_with_short_episodes(id: str, mode: AutoresetMode) -> None:
     """Each environment has four episodes or more."""
-    check_equal(id, mode, 100 * COUNT if id in MUJOCO else 250 * COUNT, limit=23)
+    check_equal(id, mode, 250 * COUNT if id in CLASSIC else 100 * COUNT, limit=23)
 
 
 @pytest.mark.parametrize("id", MUJOCO)
@@ -113,7 +114,7 @@ SAME_STEP, NEXT_STEP = AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(
     ("id", "mode"),
-    [*((id, SAME_STEP) for id in [*CLASSIC, *MUJOCO]), *((id, NEXT_STEP) for id in MUJOCO)],
+    [*((id, SAME_STEP) for id in [*CLASSIC, *LUNAR, *MUJOCO]), *((id, NEXT_STEP) for id in MUJOCO)],
 )
 def test_many_steps_are_gymnasiums(id: str, mode: AutoresetMode) -> None:
     """A million steps take Gymnasium minutes in each MuJoCo task: those are run with EQUALITY_STEPS=1000000."""
@@ -121,7 +122,7 @@ def test_many_steps_are_gymnasiums(id: str, mode: AutoresetMode) -> None:
     check_equal(id, mode, steps, seed=4)
 
 
-@pytest.mark.parametrize("id", [*CLASSIC, *MUJOCO])
+@pytest.mark.parametrize("id", [*CLASSIC, *LUNAR, *MUJOCO])
 def test_spaces_are_gymnasiums(id: str) -> None:
     available(id)
     mine, theirs = make_vec(id, 2), gymnasiums(id, AutoresetMode.NEXT_STEP, 2)
@@ -211,6 +212,7 @@ def test_truncations_come_when_the_limit_says(
         ({"num_envs": 2.0}, ValueError, "num_envs: found 2.0"),
         ({"max_episode_steps": -1}, ValueError, "max_episode_steps: found -1; allowed"),
         ({"autoreset_mode": "Never"}, ValueError, "autoreset_mode: found 'Never'; allowed: NextStep"),
+        ({"g": 9.0}, ValueError, "arguments of CartPole-v1: found g; allowed: none"),
         ({"id": "Pong-v5"}, ValueError, "id: found 'Pong-v5'; Pong-v5 is not native; native are Acrobot-v1"),
     ],
 )

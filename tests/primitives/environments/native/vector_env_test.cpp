@@ -6,12 +6,20 @@
 #include <vector>
 
 #include "check.hpp"
+#include "environments/native/lunar_lander.hpp"
 #include "environments/native/random.hpp"
 #include "environments/native/vector_env.hpp"
 
 using namespace placerl::environments;
 
 namespace {
+
+std::unique_ptr<VectorEnv> make(const std::string &id, int64_t count, Autoreset autoreset, int64_t steps) {
+    if (!id.starts_with("LunarLander"))
+        return make_classic(id, count, autoreset, steps);
+    return make_lunar_lander(count, autoreset, steps,
+                             {.continuous = id == "LunarLanderContinuous-v3", .enable_wind = true});
+}
 
 // A vector and the arrays that it writes.
 struct Run {
@@ -23,9 +31,10 @@ struct Run {
     std::mt19937_64 random{1};
 
     Run(const std::string &id, int64_t count, Autoreset autoreset, int64_t episode_steps = -1)
-        : env(make_classic(id, count, autoreset, episode_steps)), observations(count * width()),
-          final_observations(count * width()), continuous(count), rewards(count), returns(count),
-          lengths(count), discrete(count), terminated(new bool[count]), truncated(new bool[count]) {
+        : env(make(id, count, autoreset, episode_steps)), observations(count * width()),
+          final_observations(count * width()), continuous(count * env->spec().action_width), rewards(count),
+          returns(count), lengths(count), discrete(count), terminated(new bool[count]),
+          truncated(new bool[count]) {
         env->reset_all(7, observations.data());
     }
 
@@ -44,7 +53,8 @@ struct Run {
     }
 };
 
-// numpy.random.Generator(PCG64(12345)): two uniforms, then two normals.
+// numpy.random.Generator(PCG64(12345)): two uniforms, then two normals; or integers, of which two are one
+// word.
 void check_random() {
     Pcg64 random;
     random.seed(12345);
@@ -52,6 +62,11 @@ void check_random() {
     CHECK(random.uniform(-1, 2) == -0.36648332058049427);
     CHECK(random.normal() == -0.8706617379590857);
     CHECK(random.normal() == -0.2591732349343976);
+    random.seed(12345);
+    for (const int64_t expected : {3983, -5453, 5772})
+        CHECK(random.integer(-9999, 9999) == expected);
+    CHECK(random.next_double() == 0.7973654573327341);
+    CHECK(random.integer(-9999, 9999) == -3665);
     random.seed(0xfedcba9876543210u);
     CHECK(random.next() == 9844195068100054067u);
 }
@@ -119,7 +134,10 @@ void check_actions() {
 
 // Two threads with vectors of their own, from the same seeds and actions, see the same.
 void check_threads() {
-    for (const std::string &id : classic_ids()) {
+    std::vector<std::string> ids = classic_ids();
+    if (has_box2d())
+        ids.insert(ids.end(), {"LunarLander-v3", "LunarLanderContinuous-v3"});
+    for (const std::string &id : ids) {
         Run first(id, 8, Autoreset::same_step), second(id, 8, Autoreset::same_step);
         const auto go = [](Run &run) {
             for (int t = 0; t < 300; ++t)
