@@ -40,10 +40,10 @@ class Pool(Protocol):
 
 def refusal(environment: Environment) -> tuple[str, str] | None:
     """Return which field of an environment native code does not have, and what it holds; None if it has all."""
-    if environment.kwargs:
-        return "environment.kwargs", str(environment.kwargs)
     if reason := environments.unavailable_reason(environment.id):
         return "environment.id", f"{environment.id!r} ({reason})"
+    if reason := environments.refused_argument(environment.id, environment.kwargs):
+        return "environment.kwargs", f"{environment.kwargs} ({reason})"
     return None
 
 
@@ -57,13 +57,22 @@ def check(environment: Environment, source: object) -> None:
         raise UserError(source, *refused, "without native environments: Gymnasium's")
 
 
+def make(environment: Environment, count: int, autoreset: str) -> native.VectorEnv:
+    """Create the C++ object that steps `count` environments of a workload, which `refusal` does not refuse.
+
+    Args:
+        autoreset: when the next episode begins: "next_step", "same_step" or "disabled".
+    """
+    return environments.make_native(environment.id, count, autoreset=autoreset, **environment.kwargs)
+
+
 class NativePool:
     """Environments of one kind that C++ steps together."""
 
     def __init__(self, environment: Environment, seeds: Sequence[int]) -> None:
         from placerl.primitives.environments.vector import spaces
 
-        env = environments.make_native(environment.id, len(seeds), autoreset="disabled")
+        env = make(environment, len(seeds), "disabled")
         self.action_space: gymnasium.Space[Any] = spaces(env)[1]
         self._env = env
         self._seeds: npt.NDArray[np.uint64] | None = np.array(seeds, np.uint64)

@@ -11,6 +11,7 @@ import numpy as np
 from placerl.harness import environments
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.environments import native_pool
 from placerl.harness.environments.env_pool import EnvironmentPool
 from placerl.harness.environments.native_pool import NativePool, Pool
 from placerl.harness.loop.schedule import STRICT, Environments, Fusion, InitialPriorities, Schedule
@@ -29,7 +30,6 @@ from placerl.harness.workloads.custom_task import CustomTask
 from placerl.harness.workloads.task import Task, columns_of
 from placerl.primitives import sum_tree
 from placerl.primitives.device import Device
-from placerl.primitives.environments import make_native
 from placerl.primitives.learner import Learner
 from placerl.primitives.learner.fused import FusedSteps
 from placerl.primitives.learner.relaxed import RelaxedSteps
@@ -131,7 +131,7 @@ def rounds_of(replay: Replay, trainee: Learner, plan: ActorPlan, shape: Shape) -
     """
     makers = cast(tuple[environments.Seeded, ...], plan.environments)
     acting = Acting(
-        make_native(makers[0].environment.id, len(makers), autoreset="same_step"),
+        native_pool.make(makers[0].environment, len(makers), "same_step"),
         [make.seed for make in makers],
         np.random.default_rng(plan.seed),
         shape.vector_steps,

@@ -3,11 +3,11 @@
 import numpy as np
 
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.environments import native_pool
 from placerl.harness.runtime.actors.actor import Episode
 from placerl.harness.runtime.compose import environment_seeds
 from placerl.harness.runtime.on_policy_loop import OnPolicyLoop
 from placerl.harness.runtime.resolve import Resolved
-from placerl.primitives.environments import make_native
 from placerl.primitives.learner import Learner
 from placerl.primitives.training.on_policy import OnPolicyIterations, Sources
 
@@ -40,7 +40,7 @@ class NativeIterations(OnPolicyLoop):
             np.random.default_rng(self._exploration_seed),
             np.random.default_rng(self._dealing_seed),
         )
-        environments = make_native(resolved.workload.environment.id, self._actors, autoreset="same_step")
+        environments = native_pool.make(resolved.workload.environment, self._actors, "same_step")
         self._iterations = OnPolicyIterations(self.learner, environments, sources)
 
     @property

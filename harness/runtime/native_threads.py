@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.environments import native_pool
 from placerl.harness.loop.placement import Placement
 from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.runtime.actors.actor import Episode
@@ -21,7 +22,6 @@ from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives import learner
-from placerl.primitives.environments import make_native
 from placerl.primitives.learner import UnsupportedOperationError
 from placerl.primitives.replay import ConcurrentReplay
 from placerl.primitives.training.parallel import Pacing, ParallelTraining
@@ -68,7 +68,7 @@ class ThreadedTraining:
         actors = threads or 1
         each, more = divmod(settings.actors, actors)
         self._environments = [
-            make_native(workload.environment.id, each + (rank < more), autoreset="same_step")
+            native_pool.make(workload.environment, each + (rank < more), "same_step")
             for rank in range(actors)
         ]
         try:

@@ -396,6 +396,10 @@ def _check_threads(schedule: Schedule, task: Task, mapping: Mapping) -> None:
         raise UserError(task.name, "environment.id", name, native)
     if reason := native_environments.unavailable_reason(name):
         raise UserError(task.name, "environment.id", name, f"what can be created here: {reason}")
+    if reason := native_environments.refused_argument(name, kwargs := task.environment.kwargs):
+        raise UserError(
+            task.name, "environment.kwargs", kwargs, (f"native arguments ({reason})", *_WITH_THREADS)
+        )
 
 
 def runs_free(item: Workload, mapping: Mapping, batch_size: int | None = None) -> bool:

@@ -40,8 +40,8 @@ GOALS_PER_S = {
 """Environment steps per second on one core that the native environments should reach."""
 GOAL_OF_BARE = 0.95
 """Fraction of the rate of `mj_step` alone that the native MuJoCo environments should reach."""
-MUJOCO_COUNT = 16
-"""Environments of a vector of MuJoCo's, whose steps take longer."""
+SMALL_COUNT = 16
+"""Environments of a vector of MuJoCo's or of LunarLander, whose steps take longer."""
 COLUMNS = ("native", "Gymnasium", "EnvPool", "PufferLib", "mj_step alone", "sines alone")
 OTHERS: dict[str, Callable[[str], str]] = {
     "EnvPool": cases_of.envpool_reason,
@@ -66,9 +66,9 @@ class EnvironmentResult(BenchResult, table="environment_result"):
 def stepping_of(id: str, count: int) -> Stepping:
     """Return which environments a timed call steps, and for how many steps.
 
-    A call takes one step of a vector, or four steps of a smaller vector for MuJoCo's environments, which take longer.
+    A call takes one step of a vector of classic control, or four steps of a smaller vector, whose steps take longer.
     """
-    return Stepping(id, MUJOCO_COUNT, 4) if id in native.mujoco_files() else Stepping(id, count, 1)
+    return Stepping(id, count, 1) if id in native.classic_ids() else Stepping(id, SMALL_COUNT, 4)
 
 
 def cases(stepping: Stepping) -> list[Case[Any]]:
@@ -76,7 +76,9 @@ def cases(stepping: Stepping) -> list[Case[Any]]:
     if stepping.id in native.mujoco_files():
         implementations: list[Case[Any]] = [*cases_of.repeated_cases(stepping, Recording.of(stepping))]
     else:
-        implementations = [cases_of.native_case(stepping), cases_of.sines_case(stepping)]
+        implementations = [cases_of.native_case(stepping)]
+    if stepping.id in native.classic_ids():
+        implementations.append(cases_of.sines_case(stepping))
     implementations.append(cases_of.gymnasium_case(stepping))
     # ContinuousCartPole-v0 is this project's; EnvPool says itself what it has.
     if not cases_of.envpool_reason(stepping.id):
@@ -211,7 +213,7 @@ def bench(
         str, typer.Option("--environments", help="Gymnasium's ids, separated by commas.", show_default="all")
     ] = joined(environments.ids()),
     count: Annotated[
-        int, typer.Option("--count", min=1, help="Environments of a vector, not of MuJoCo's.")
+        int, typer.Option("--count", min=1, help="Environments of a vector of classic control.")
     ] = 1024,
     build: BuildOption = False,
 ) -> Bench[EnvironmentResult]:

@@ -308,7 +308,7 @@ def test_a_library_is_compared_on_its_environments_and_as_this_project_is_shippe
     plain, shipped = (plan.compare_cell(CARTPOLE, "sb3", tier, ours=side) for side in plan.sides(CARTPOLE))
     assert (plain.label, shipped.label) == ("sb3", "sb3, this project with native environments")
     assert plain.estimate_s - shipped.estimate_s == tier.returns.budget_s, "it learns the same on both"
-    assert plan.sides(workloads.load("lunarlander-dqn")) == (OurSide(),)
+    assert plan.sides(workloads.load("pong-dqn")) == (OurSide(),)
     labels = [cell.label for cell in plan.plan(tier) if cell.key.startswith("compare/cartpole-dqn/")]
     assert {plain.label, shipped.label} <= set(labels)
 

@@ -448,7 +448,8 @@ def test_what_cannot_be_fused_is_refused_before_anything_starts() -> None:
         ({}, {}, Environments.NATIVE),
         ({}, {"environments": Environments.GYMNASIUM}, Environments.GYMNASIUM),
         ({}, {"threads_native": True}, Environments.NATIVE),
-        ({"id": "LunarLander-v3"}, {}, Environments.GYMNASIUM),
+        ({"id": "LunarLander-v3", "kwargs": {"enable_wind": True}}, {}, Environments.NATIVE),
+        ({"id": "LunarLander-v2"}, {}, Environments.GYMNASIUM),
         ({"kwargs": {"sutton_barto_reward": False}}, {}, Environments.GYMNASIUM),
     ],
 )

@@ -182,7 +182,7 @@ def test_native_environments_train_as_gymnasiums_do(short, name):
 
 
 def test_native_environments_that_are_not_there_are_refused():
-    with pytest.raises(UserError, match=r"environment\.id: found 'LunarLander-v3'"):
+    with pytest.raises(UserError, match=r"environment\.id: found 'AtariFrames-v0'"):
         replay_training(
-            workloads.load("lunarlander-dqn"), NATIVE, schedule=Schedule(environments=Environments.NATIVE)
+            workloads.load("pong-dqn"), NATIVE, schedule=Schedule(environments=Environments.NATIVE)
         )
