@@ -18,7 +18,7 @@ from placerl.harness.runtime.training import WARM_UP_GRADIENT_STEPS, Progress
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import columns_of
 from placerl.primitives.learner import UnsupportedOperationError
-from placerl.primitives.learner.device import resident_steps
+from placerl.primitives.learner.device import started_steps
 from placerl.primitives.learner.device.executable import DeviceExecutable
 from placerl.primitives.replay.device import DeviceStorage
 from placerl.primitives.replay.device.resident import ResidentReplay
@@ -55,7 +55,7 @@ class ResidentTraining:
         seeds = np.random.SeedSequence(seed).spawn(3)
         environment_seed, number_seed, learner_seed = seeds
         self.learner = learner_of(workload, mapping, learner_seed, resolved.schedule)
-        executable = resident_steps.check(self.learner)
+        executable = started_steps.check(self.learner)
         if not executable.device.has_double:
             raise UserError(mapping, "learner", executable.device.name, "a device with double precision")
         try:

@@ -8,7 +8,14 @@ Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
 
 from importlib.resources import files
 
+import numpy as np
+
 
 def kernel_source() -> str:
     """Return the source of `philox` for kernels, in the language that all devices share."""
     return files(__package__).joinpath("philox.h").read_text()
+
+
+def key_of(seed: int) -> tuple[np.uint32, np.uint32]:
+    """Return the key of a seed below 2^64, two words, the lower first."""
+    return np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32)

@@ -97,9 +97,13 @@ def kernel_source(id: str, episode_steps: int | None = None, *, n_step: bool = F
     row = PackedRows(fields_of(env, discount=n_step))
     offsets = {f"{column}_AT".upper(): place for column, place in row.offsets.items()}
     applied = "(action)"
-    if not env.action_count and (env.action_low, env.action_high) != ([-1], [1]):
-        low, high = (np.float32(bound[0]) for bound in (env.action_low, env.action_high))
-        applied = f"({float(low).hex()}f + ((action) + 1) * {float((high - low) / np.float32(2)).hex()}f)"
+    if not env.action_count:
+        # Algorithms that store actions as they drew them leave it to the environment to clip them.
+        applied = "((action) < -1 ? -1 : (action) > 1 ? 1 : (action))"
+        if (env.action_low, env.action_high) != ([-1], [1]):
+            low, high = (np.float32(bound[0]) for bound in (env.action_low, env.action_high))
+            half = (high - low) / np.float32(2)
+            applied = f"({float(low).hex()}f + ({applied} + 1) * {float(half).hex()}f)"
     defined = {
         "STATE": f"{name}_STATE".upper(),
         "DRAWS": f"{name}_DRAWS".upper(),
@@ -129,7 +133,7 @@ class DeviceEnvironments(OwnProcess):
             environments alone.
         stream: the stream of all work.
         observations: where in a buffer the observations to act on are, (N, width) float32.
-        at_once: most vector steps that are counted at once.
+        at_once: most vector steps that are counted at once, and at least how many the host need not read returns of.
         episode_steps: time limit, 0 for none; None for Gymnasium's.
         n_step: how n-step transitions are made; None: the transitions are of one step.
 
@@ -139,7 +143,9 @@ class DeviceEnvironments(OwnProcess):
         rows_a_step: most rows that a vector step writes, N, or n times as many.
         inserted: buffer of one int64, the rows that the last vector step wrote.
         indices: buffer of (rows_a_step,) int64, those rows; after them, others which it did not write.
-        vector_steps: vector steps that were started so far, or counted by `started`.
+        ended, ended_steps: a vector step writes the return of each environment whose episode it ended, else NaN, into
+            row `vector_steps % ended_steps` of `ended`, a buffer of (ended_steps, N) float64.
+        vector_steps: vector steps that were started so far, or counted by `count_started`.
 
     Raises:
         ValueError: there is no such environment, or the storage does not fit it.
@@ -185,8 +191,9 @@ class DeviceEnvironments(OwnProcess):
             self._recent = stream.zeros(self.rows_a_step * row_bytes)
             self._live, self._complete = stream.zeros(8 * self.count), stream.zeros(24 * self.count)
             self._powers = stream.uploaded(n_step.gamma ** np.arange(n_step.n + 1))
-        self._ended_steps = max(at_once, _ENDED_RETURNS // self.count)
-        self._ended = stream.zeros(8 * self._ended_steps * self.count)
+        self.ended_steps = max(at_once, _ENDED_RETURNS // self.count)
+        self.ended = stream.zeros(8 * self.ended_steps * self.count)
+        self._returns_read = list[tuple[int, float]]()
         self._observations = observations
         self.vector_steps = self._read = self._counted_rows = 0
         for _ in range(2):
@@ -198,14 +205,14 @@ class DeviceEnvironments(OwnProcess):
         """Start a step of every environment, which writes its transitions; `count_started` counts it.
 
         Args:
-            actions: (N,) int64 in [0, number of actions), or (N, 1) float32 in [-1, 1].
+            actions: (N,) int64 in [0, number of actions), or (N, 1) float32, clipped to [-1, 1] where they are applied.
         """
         own = self._states, self._randoms, self._lengths, self._returns, actions.buffer
         places = np.int64(self._observations.offset_bytes), np.int64(actions.offset_bytes)
         rows = stored = self._storage.rows, np.int64(self._storage.capacity)
         if self._n_step:
             rows = self._recent, np.int64(self.rows_a_step)
-        count, ended = np.int64(self.count), (self._ended, np.int64(self._ended_steps))
+        count, ended = np.int64(self.count), (self.ended, np.int64(self.ended_steps))
         stream, kernels = self._stream, self._kernels
         written = self.counters, *rows, self.indices, *ended, count
         stream.launch(kernels["step_environments"], self.count, *own, *places, *written)
@@ -218,11 +225,16 @@ class DeviceEnvironments(OwnProcess):
         stream.launch(kernels["count_vector_step"], 1, self.counters, self.inserted)
 
     def room(self) -> int:
-        """Return how many vector steps may start before `take_returns` is called."""
-        return self._ended_steps - (self.vector_steps - self._read)
+        """Return how many vector steps may start before the host has to read returns."""
+        return self.ended_steps - (self.vector_steps - self._read)
 
     def count_started(self, vector_steps: int) -> None:
-        """Count vector steps that were started, at most `room()`, and the rows that they write, if it is known."""
+        """Count vector steps that are about to start, at most `at_once`, and the rows that they write, if it is known.
+
+        Returns that they would overwrite are read before, which waits for the device.
+        """
+        if self.room() < vector_steps:
+            self._returns_read = self.take_returns()
         self.vector_steps += vector_steps
         if not self._n_step:
             self._count_rows(self.vector_steps * self.count)
@@ -242,15 +254,16 @@ class DeviceEnvironments(OwnProcess):
         Environment steps are counted over all environments, from 1.
         """
         self._check_process()
+        taken, self._returns_read = self._returns_read, []
         steps = np.arange(self._read, self.vector_steps)
         if not len(steps):
-            return []
-        shape = (self._ended_steps, self.count)
-        ended = self._stream.download(self._ended, shape, np.float64)[steps % self._ended_steps]
+            return taken
+        shape = (self.ended_steps, self.count)
+        ended = self._stream.download(self.ended, shape, np.float64)[steps % self.ended_steps]
         self._read = self.vector_steps
         step, environment = np.nonzero(~np.isnan(ended))
         numbers = steps[step] * self.count + environment + 1
-        return list(zip(numbers.tolist(), ended[step, environment].tolist(), strict=True))
+        return taken + list(zip(numbers.tolist(), ended[step, environment].tolist(), strict=True))
 
 
 def _generators(seeds: Sequence[int]) -> NDArray[np.uint64]:

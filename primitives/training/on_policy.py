@@ -26,6 +26,7 @@ from placerl.primitives.learner.native.calls import NativeCalls
 from placerl.primitives.learner.native.executable import NativeExecutable
 from placerl.primitives.one_caller import OneCaller, one_at_a_time
 from placerl.primitives.training.acting_weights import acting_weights
+from placerl.primitives.training.fitting import check_environments
 
 COLUMNS = ("observation", "action", "log_probability", "advantage", "value_target")
 """Columns of the samples, in the order of `SampleColumn` in native/iterations.hpp."""
@@ -97,9 +98,9 @@ class OnPolicyIterations(OneCaller):
         self._algorithm, self._learner, self._sources = algorithm, learner, sources
         self._epochs = settings.epochs
         graphs = {
-            "explore": _exploring_graph(algorithm, count),
-            "evaluate": _evaluating_graph(algorithm, self._samples),
-            "evaluate ends": _evaluating_graph(algorithm, count),
+            "explore": exploring_graph(algorithm, count),
+            "evaluate": evaluating_graph(algorithm, self._samples),
+            "evaluate ends": evaluating_graph(algorithm, count),
         }
         threads = getattr(learner.programs, "threads", 1)
         self._acting = NativeExecutable(graphs, threads=threads)
@@ -230,14 +231,7 @@ def _checked(learner: Learner, environments: Any) -> PPO:
             f"learner: found algorithm {algorithm.name!r}: {reason}; allowed: PPO of two networks"
         )
     assert isinstance(algorithm, PPO)
-    actions = environments.action_count or environments.action_width
-    found = (environments.observation_width,), actions, bool(environments.action_count)
-    if found != (algorithm.observation_shape, algorithm.action_size, algorithm.discrete):
-        raise ValueError(
-            f"environments: found {environments.id} of {found[0][0]} observations and {actions} "
-            f"{'discrete' if found[2] else 'continuous'} actions; allowed: {algorithm.observation_shape}, "
-            f"{algorithm.action_size} {algorithm.action_kind}"
-        )
+    check_environments(environments, algorithm)
     return algorithm
 
 
@@ -268,8 +262,8 @@ def _example(algorithm: PPO, count: int) -> tuple[Any, dict[str, Tensor]]:
 
 
 @lru_cache(maxsize=64)
-def _exploring_graph(algorithm: PPO, count: int) -> Graph:
-    """Return the graph of `count` actions with their log-probabilities."""
+def exploring_graph(algorithm: PPO, count: int) -> Graph:
+    """Return the graph of `count` actions with their log-probabilities, named "action" and "log_probability"."""
 
     def step(state: Any, batch: Any, draws: Any) -> _Explored:
         parameters = algorithm.acting_parameters(state)
@@ -281,8 +275,8 @@ def _exploring_graph(algorithm: PPO, count: int) -> Graph:
 
 
 @lru_cache(maxsize=64)
-def _evaluating_graph(algorithm: PPO, count: int) -> Graph:
-    """Return the graph of the values of `count` observations."""
+def evaluating_graph(algorithm: PPO, count: int) -> Graph:
+    """Return the graph of the values of `count` observations, named "value"."""
 
     def step(state: Any, batch: Any) -> _Evaluated:
         parameters = algorithm.acting_parameters(state)

@@ -38,6 +38,7 @@ from placerl.primitives.one_caller import OneCaller, one_at_a_time
 from placerl.primitives.replay import ConcurrentReplay, LinearSchedule
 from placerl.primitives.training.acting_weights import acting_weights
 from placerl.primitives.training.exploration import exploration_of
+from placerl.primitives.training.fitting import check_environments
 from placerl.primitives.training.phases import is_mean, phase_graphs
 
 COLUMNS = ("observation", "action", "reward", "next_observation", "terminated")
@@ -454,14 +455,4 @@ def check_parts(algorithm: Algorithm, environments: Sequence[Any], replay: Concu
     if fields != wanted:
         raise ValueError(f"replay: found columns {fields}; allowed: {wanted}")
     for envs in environments:
-        width = algorithm.observation_shape[0]
-        actions = envs.action_count if algorithm.discrete else envs.action_width
-        if (envs.observation_width, bool(envs.action_count), actions) != (
-            width,
-            algorithm.discrete,
-            algorithm.action_size,
-        ):
-            raise ValueError(
-                f"environments: found {envs.id} of {envs.observation_width} observations and {actions} actions; "
-                f"allowed: {width} and {algorithm.action_size}, {algorithm.action_kind}"
-            )
+        check_environments(envs, algorithm)

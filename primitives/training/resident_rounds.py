@@ -21,11 +21,13 @@ from placerl.primitives.device import philox
 from placerl.primitives.environments.device_environments import DeviceEnvironments, NStep
 from placerl.primitives.learner import Learner
 from placerl.primitives.learner.acting import exploring_graph
-from placerl.primitives.learner.device.resident_steps import STEPS_A_GRAPH, Graphs, ResidentSteps, check
+from placerl.primitives.learner.device.resident_steps import STEPS_A_GRAPH, Graphs, ResidentSteps
+from placerl.primitives.learner.device.started_steps import check
 from placerl.primitives.one_caller import one_at_a_time
 from placerl.primitives.replay.base import EMPTY
 from placerl.primitives.replay.device.resident import ResidentReplay
 from placerl.primitives.training.exploration import exploration_of
+from placerl.primitives.training.fitting import check_environments
 
 _EXPLORING, _FILLING = np.uint32(2**31), np.uint32(2**31 + 1)
 """What tells the random numbers of actions apart from those of gradient steps."""
@@ -94,7 +96,7 @@ class ResidentRounds(ResidentSteps):
         self._explore = f"explore {count}"
         executable.add(self._explore, exploring_graph(algorithm, count))
         super().__init__(replay, learner, steps_a_graph=steps_a_graph)
-        self._acting, self._episodes = acting, list[tuple[int, float]]()
+        self._acting = acting
         # As `_steps_a_graph`: rounds after which as many batches ahead are in the same places.
         turn = lcm(acting.gradient_steps, replay.ahead + 1) // acting.gradient_steps
         self._rounds_at_once = ceil(max(1, steps_a_graph // acting.gradient_steps) / turn) * turn
@@ -113,13 +115,7 @@ class ResidentRounds(ResidentSteps):
             at_once=self._rounds_at_once * acting.vector_steps,
             n_step=acting.n_step,
         )
-        native = self._environments.native
-        found = native.observation_width, native.action_count or native.action_width
-        if found != (algorithm.observation_shape[0], algorithm.action_size):
-            raise ValueError(
-                f"environments: found {acting.id} of {found[0]} observations and {found[1]} actions; "
-                f"allowed: {algorithm.observation_shape[0]} and {algorithm.action_size}"
-            )
+        check_environments(self._environments.native, algorithm)
         written = self._environments.indices, self._environments.inserted, self._environments.rows_a_step
         self._insert_rows = replay.inserter(*written)
         self._action_kernels = executable.device.kernels(kernel_source())
@@ -165,7 +161,7 @@ class ResidentRounds(ResidentSteps):
         """
         checks.whole("vector_steps", vector_steps, 1)
         for _ in range(vector_steps):
-            self._count(1)
+            self._environments.count_started(1)
             self._filling.replay()
 
     @one_at_a_time
@@ -186,7 +182,7 @@ class ResidentRounds(ResidentSteps):
             first = learner.gradient_steps
             steps = range(first, first + at_once * acting.gradient_steps)
             variants = tuple(learner.algorithm.variant(step) for step in steps)
-            self._count(at_once * acting.vector_steps)
+            self._environments.count_started(at_once * acting.vector_steps)
             self._start(self._rounds, variants, partial(self._launch_rounds, variants))
             rounds -= at_once
 
@@ -207,12 +203,6 @@ class ResidentRounds(ResidentSteps):
         super()._finish()
         self._environments.count_rows()
 
-    def _count(self, vector_steps: int) -> None:
-        """Count vector steps that are about to start, after reading the returns that they would overwrite."""
-        if self._environments.room() < vector_steps:
-            self._episodes += self._environments.take_returns()
-        self._environments.count_started(vector_steps)
-
     def insert(self, batch: object, td_errors: npt.ArrayLike | None = None) -> npt.NDArray[np.int64]:
         """Refuse items of the host: rows are counted by the environments' steps.
 
@@ -229,6 +219,4 @@ class ResidentRounds(ResidentSteps):
     @one_at_a_time
     def take_episodes(self) -> list[tuple[int, float]]:
         """Return (environment step, return) of each episode that ended since the last call; waits for the device."""
-        episodes = self._episodes + self._environments.take_returns()
-        self._episodes = []
-        return episodes
+        return self._environments.take_returns()

@@ -186,6 +186,13 @@ class DeviceExecutable(OwnProcess, Executable):
         views, offsets = self._graphs[variant].outputs.items(), self._offsets[variant]
         return {name: self._part(variant, view.buffer, offsets) for name, view in views}
 
+    def state_parts(self) -> dict[str, Part]:
+        """Return where in the arena the arrays (leaves) of the state are, by name, each contiguous."""
+        return {
+            name: Part(self.arena, self._state_offsets[name], buffer.size * ITEM_BYTES[buffer.dtype])
+            for name, buffer in self.state_buffers.items()
+        }
+
     def _part(self, variant: str, position: int, offsets: list[int]) -> Part:
         buffer = self._graphs[variant].buffers[position]
         return Part(self.arena, offsets[position], buffer.size * ITEM_BYTES[buffer.dtype])

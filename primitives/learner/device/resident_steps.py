@@ -13,21 +13,17 @@ functions of a counter, so that a training is the same on every device but for t
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from importlib.resources import files
 from math import ceil
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from placerl.primitives import checks
-from placerl.primitives.algorithms import Algorithm
-from placerl.primitives.device import Graph, Part, philox
+from placerl.primitives.device import Graph, Part
 from placerl.primitives.learner import Learner, finite
 from placerl.primitives.learner.columns import BOOL, TERMINATED, WEIGHT, refuse_columns
-from placerl.primitives.learner.device.executable import DeviceExecutable
-from placerl.primitives.learner.graph_learner import GraphLearner
-from placerl.primitives.one_caller import OneCaller, one_at_a_time
+from placerl.primitives.learner.device.started_steps import StartedSteps
+from placerl.primitives.one_caller import one_at_a_time
 from placerl.primitives.replay.base import EMPTY
 from placerl.primitives.replay.device.packed_rows import Place
 from placerl.primitives.replay.device.resident import ResidentBatch, ResidentReplay
@@ -38,28 +34,7 @@ Graphs = dict[tuple[tuple[str, ...], int, bool], Graph]
 """Graphs of gradient steps, by their variants, the batch of the first, and whether it is the first of all."""
 
 
-def kernel_source() -> str:
-    """Return the source of the kernels, in the language that all devices share."""
-    return philox.kernel_source() + files(__package__).joinpath("step_kernels.h").read_text()
-
-
-def check(learner: Learner) -> DeviceExecutable:
-    """Check that a learner's gradient steps can stay on its device, and return its executable.
-
-    Raises:
-        TypeError: the learner's executable is not on a device, its algorithm is in float64, or draws random numbers of
-            a distribution of its own.
-    """
-    if not isinstance(learner, GraphLearner) or not isinstance(learner.executable, DeviceExecutable):
-        raise TypeError(f"learner: found backend {learner.backend!r}; allowed: one with kernels on a device")
-    if learner.algorithm.dtype != torch.float32:
-        raise TypeError("learner: found an algorithm in float64; allowed: float32")
-    if type(learner.algorithm).draw is not Algorithm.draw:
-        raise TypeError("learner: found draws of the algorithm's own; allowed: those of Algorithm.draw")
-    return learner.executable
-
-
-class ResidentSteps(OneCaller):
+class ResidentSteps(StartedSteps):
     """Takes gradient steps of a learner on a `ResidentReplay`, which its device does without the host.
 
     The learner can still be used directly: they share the state, the stream and the count of steps. One thread at a
@@ -79,10 +54,9 @@ class ResidentSteps(OneCaller):
     def __init__(
         self, replay: ResidentReplay, learner: Learner, *, steps_a_graph: int = STEPS_A_GRAPH
     ) -> None:
-        super().__init__()
         checks.whole("steps_a_graph", steps_a_graph, 1)
-        self._executable = executable = check(learner)
-        self._replay, self._learner = replay, learner
+        super().__init__(learner)
+        executable, self._replay = self._executable, replay
         # Graphs begin with the same of the D + 1 batches, and so are equal, if they have a multiple of so many steps.
         self._steps_a_graph = ceil(steps_a_graph / (replay.ahead + 1)) * (replay.ahead + 1)
         if (replay.stream is executable.stream) == (replay.ahead > 0):
@@ -94,17 +68,8 @@ class ResidentSteps(OneCaller):
             allowed = f"the learner's, {learner.batch_size}"
             raise ValueError(f"replay: found batch_size {replay.batch_size}; allowed: {allowed}")
         self._check_columns()
-        self._stream = stream = executable.stream
         self._beside = (replay.stream,) if replay.ahead else ()
-        self._kernels = executable.device.kernels(kernel_source())
-        variants = learner.algorithm.variants
-        losses = [name for variant in variants for name in executable.outputs(variant) if name != "td_error"]
-        self._names = list(dict.fromkeys(losses))
-        self._sums_bytes = 8 * max(1, len(self._names))
-        self._sums, self._numbers = stream.zeros(self._sums_bytes), stream.zeros(self._sums_bytes)
-        self._places = {variant: self._losses_of(variant) for variant in variants}
-        self._counter = stream.uploaded(np.array([learner.gradient_steps], np.int64))
-        numbers = range(replay.ahead + 1)
+        variants, numbers = learner.algorithm.variants, range(replay.ahead + 1)
         if replay.ahead:
             executable.add_batches(variants, len(numbers))
             waiting = [self._batch_of(variants, 1 + number) for number in numbers]
@@ -114,11 +79,9 @@ class ResidentSteps(OneCaller):
             for number in numbers
         }
         # The next step overwrites its own, while these still give priorities.
-        self._td_errors = [stream.zeros(4 * learner.batch_size) for _ in numbers if replay.ahead]
+        self._td_errors = [self._stream.zeros(4 * learner.batch_size) for _ in numbers if replay.ahead]
         self._taken = 0
         self._graphs: Graphs = {}
-        self._checked = learner.gradient_steps
-        self._read: dict[str, float] = {}
 
     def _check_columns(self) -> None:
         fields, columns = self._replay.storage.fields, self._learner._columns
@@ -132,17 +95,6 @@ class ResidentSteps(OneCaller):
             if own.shape != shape[1:] or found != (BOOL if name == TERMINATED else dtype):
                 allowed = f"{shape[1:]} {BOOL if name == TERMINATED else dtype}"
                 raise ValueError(f"replay: found column {name!r} of {own.shape} {found}; allowed: {allowed}")
-
-    def _losses_of(self, variant: str) -> tuple[npt.NDArray[np.int64], object]:
-        """Return where a variant's losses are in the arena and among the sums, (n, 2), and the same on the device."""
-        graph, places = self._executable.graphs[variant], []
-        for name, part in self._executable.outputs(variant).items():
-            if (dtype := graph.buffers[graph.outputs[name].buffer].dtype) != "float32":
-                raise TypeError(f"learner: found {name} of {dtype}; allowed: float32")
-            if name != "td_error":
-                places.append((part.offset_bytes, self._names.index(name)))
-        table = np.array(places, np.int64).reshape(-1, 2)
-        return table, self._stream.uploaded(table)
 
     def _batch_of(self, variants: Collection[str], number: int) -> ResidentBatch:
         """Return where variants read a batch of the executable; weights that none reads have a buffer of their own."""
@@ -227,10 +179,7 @@ class ResidentSteps(OneCaller):
                 random = self._counter, *replay.key, np.uint32(which)
                 stream.launch(kernels["draw_numbers"], count, *random, *written)
             replay.launch_sample(self._batches[variant, drawn], drawn)
-            self._executable.launch(variant, 1 + number if ahead else 0)
-            table, places = self._places[variant]
-            summed = self._sums, self._numbers, np.int64(len(table))
-            stream.launch(kernels["end_step"], max(1, len(table)), self._counter, arena, places, *summed)
+            self._launch_step(variant, 1 + number if ahead else 0)
             td_errors = self._executable.outputs(variant)["td_error"]
             if ahead:
                 own = Part(self._td_errors[number], 0, td_errors.size_bytes)
@@ -261,48 +210,10 @@ class ResidentSteps(OneCaller):
                 )
         return self._replay.insert(batch, td_errors)
 
-    @one_at_a_time
-    def drain(self) -> None:
-        """Wait for the steps that were started.
-
-        Raises:
-            NotFiniteError: a TD error, a loss or a number of the state is NaN or infinite, or a TD error is too large
-                for a priority; the message names the steps since the last such check.
-        """
-        self._finish()
-
-    def _finish(self) -> None:
-        learner, first = self._learner, self._checked
+    def _wait(self, since: str) -> None:
         for one in self._beside:
             one.wait_for(self._stream)
-        self._checked = learner.gradient_steps
-        since = f"{first + 1} to {learner.gradient_steps}"
         try:
             self._replay.finish()
         except ValueError:
             raise finite.not_finite(since, "td_errors") from None
-        if learner.gradient_steps == first:
-            return
-        numbers = self._stream.download(self._numbers, len(self._names), np.int64)
-        sums = self._stream.download(self._sums, len(self._names), np.float64)
-        self._read = {
-            name.removeprefix("losses/"): float(total / number)
-            for name, total, number in zip(self._names, sums, numbers, strict=True)
-            if number
-        }
-        for buffer in (self._numbers, self._sums):
-            self._stream.clear(buffer, self._sums_bytes)
-        # A loss alone may overflow where the state does not: then the state decides, as after a step of the host.
-        overflowed = self._executable.overflowed()
-        if learner.algorithm.finite_state and (overflowed or not np.isfinite(sums).all()):
-            finite.require_finite_state(first + 1, learner.gradient_steps, learner.state_dict())
-        learner._check_state(first)
-
-    @property
-    def losses(self) -> dict[str, float]:
-        """The means of the losses over the gradient steps between the last two calls that waited; waits for the rest.
-
-        Empty before the first step.
-        """
-        self.drain()
-        return dict(self._read)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from placerl.primitives import checks
-from placerl.primitives.device import Buffer, Part, Stream
+from placerl.primitives.device import Buffer, Part, Stream, philox
 from placerl.primitives.one_caller import OwnProcess
 from placerl.primitives.replay.device.device_storage import DeviceStorage
 from placerl.primitives.replay.device.packed_rows import Place
@@ -97,7 +97,7 @@ class ResidentReplay(OwnProcess, ABC):
             raise ValueError("storage: found items; allowed: an empty one")
         self.storage, self.ahead = storage, ahead
         self.stream = stream = stream or device.stream()
-        self.key = np.uint32(seed & 0xFFFFFFFF), np.uint32(seed >> 32)
+        self.key = philox.key_of(seed)
         self.step, self.written = stream.zeros(8), stream.zeros(8)
         self._kernels = device.kernels(source)
         self.resize(batch_size)

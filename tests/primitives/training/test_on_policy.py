@@ -221,7 +221,7 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
         OnPolicyIterations(
             learner.create(ddpg, backend="native", batch_size=BATCH), environments(CONTINUOUS), sources()
         )
-    with pytest.raises(ValueError, match=r"environments: found Pendulum-v1 of 3 observations and 1 contin"):
+    with pytest.raises(ValueError, match=r"environments: found Pendulum-v1 of \(3,\) observations and 1 con"):
         OnPolicyIterations(learner_of(CARTPOLE), environments(PENDULUM), sources())
     short = replace(CARTPOLE, hyperparameters=replace(SETTINGS, trajectory_length=1))
     with pytest.raises(ValueError, match="batch_size: found 45; allowed: 1 to 3"):

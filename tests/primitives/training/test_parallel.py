@@ -431,7 +431,9 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="replay: found columns"):
         training(CARTPOLE, replay=replay_of(CONTINUOUS))
     pendulum = native.make_classic("Pendulum-v1", 1, native.Autoreset.same_step)
-    with pytest.raises(ValueError, match="environments: found Pendulum-v1 of 3 observations and 1 actions"):
+    with pytest.raises(
+        ValueError, match=r"environments: found Pendulum-v1 of \(3,\) observations and 1 continuous"
+    ):
         ParallelTraining(
             CONTINUOUS, [pendulum], replay_of(CONTINUOUS), learners=1, batch_size=8, pacing=IN_TURNS
         )

@@ -12,7 +12,7 @@ from placerl.primitives.algorithms.dqn import BONUS
 from placerl.primitives.device import Device
 from placerl.primitives.environments.device_environments import NStep
 from placerl.primitives.learner.acting import exploring_graph
-from placerl.primitives.learner.device.resident_steps import check
+from placerl.primitives.learner.device.started_steps import check
 from placerl.primitives.replay import NStepReturns
 from placerl.primitives.training.resident_rounds import ResidentActing, ResidentRounds, kernel_source
 from tests.primitives.device.kinds import device_of, every_kind_with_barriers

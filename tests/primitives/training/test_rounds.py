@@ -76,7 +76,7 @@ def test_gradient_steps_alone_leave_the_environments_as_they_are() -> None:
         (
             {"id": "Pendulum-v1"},
             ValueError,
-            "environments: found Pendulum-v1 of 3 observations and 0 actions",
+            "environments: found Pendulum-v1 of \\(3,\\) observations and 1 continuous",
         ),
         ({"gradient_steps": 0}, ValueError, "gradient_steps: found 0; allowed: an integer of at least 1"),
         ({"filled_at_once": 0}, ValueError, "filled_at_once: found 0; allowed: an integer of at least 1"),

@@ -10,7 +10,8 @@ from placerl.primitives import algorithms
 from placerl.primitives.algorithms import Algorithm
 from placerl.primitives.device import Device
 from placerl.primitives.learner.device.executable import DeviceExecutable
-from placerl.primitives.learner.device.resident_steps import ResidentSteps, check
+from placerl.primitives.learner.device.resident_steps import ResidentSteps
+from placerl.primitives.learner.device.started_steps import check
 from placerl.primitives.learner.graph_learner import GraphLearner
 from placerl.primitives.replay import (
     FieldSpec,

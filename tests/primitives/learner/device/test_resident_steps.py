@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from placerl.primitives import learner
-from placerl.primitives.learner.device.resident_steps import ResidentSteps, check, kernel_source
+from placerl.primitives.learner.device.resident_steps import ResidentSteps
+from placerl.primitives.learner.device.started_steps import check, kernel_source
 from placerl.primitives.learner.finite import NotFiniteError
 from placerl.primitives.replay import FieldSpec
 from placerl.primitives.replay.device import DeviceStorage
