@@ -38,7 +38,7 @@ class Loop(StrEnum):
     CONCURRENT = (
         "concurrent"  # threads of C++ run free on one replay: PAL's, with MAP's batches sampled ahead
     )
-    RESIDENT = "resident"  # as strict, but rounds are graphs of the learner's device, which nothing leaves
+    RESIDENT = "resident"  # as strict, but rounds or iterations are graphs of the learner's device
 
 
 IN_PARALLEL = (Loop.OVERLAPPED, Loop.RELAXED)
@@ -50,7 +50,7 @@ class Fusion(StrEnum):
 
     NONE: none. REPLAY: replay management and storage. STEP: these and the learner, so that whole gradient steps are one
     call. ROUND: these, the environments and the policy. ITERATION: environments, policy and learner of PPO. RESIDENT:
-    as ROUND, but graphs of a device.
+    as ROUND or ITERATION, but graphs of a device.
     """
 
     NONE = "none"  # replay management, data storage and learner are called one after the other
@@ -60,7 +60,8 @@ class Fusion(StrEnum):
     ITERATION = (
         "iteration"  # of PPO: environments, policy and learner in one native call, `OnPolicyIterations`
     )
-    RESIDENT = "resident"  # whole rounds as graphs of the learner's device, `ResidentRounds`
+    # whole rounds or iterations as graphs of the learner's device, `ResidentRounds`, `ResidentIterations`
+    RESIDENT = "resident"
 
 
 class Environments(StrEnum):

@@ -41,7 +41,7 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
     | overlapped | as fused | in processes, 32 gradient steps at a time | in turns, D = 0 |
     | relaxed | as fused | as overlapped | in parallel with the learner, D = 50 (MAP V-A, VII-B) |
     | concurrent | in a C++ thread | in C++ threads, which run free | in a C++ thread, D = 50 |
-    | resident | whole rounds as graphs of the learner's device | in turns, on the device | in turns, or D on request |
+    | resident | as fused, in graphs of the learner's device | in turns, on the device | in turns, or D on request |
 
     D, the number of batches sampled ahead, and the gradient steps of an iteration are those of predictions
     (`harness.mapping.problem.Problem`): D is smaller if the replay, or an eighth of a process's memory, does not hold
@@ -61,11 +61,16 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
             concurrent loop for one core.
     """
     if is_on_policy(item):
+        if loop not in (Loop.FUSED, Loop.RESIDENT):
+            allowed = f"{Loop.FUSED}, {Loop.RESIDENT} for an algorithm without a replay"
+            raise UserError(item.name, OptionName("loop"), loop, allowed)
         if loop is Loop.FUSED:
             return schedule
-        raise UserError(
-            item.name, OptionName("loop"), loop, f"{Loop.FUSED} for an algorithm without a replay"
-        )
+        if schedule.fusion not in (None, Fusion.RESIDENT):
+            raise UserError(
+                "command line", "fusion", schedule.fusion, f"{Fusion.RESIDENT} in the {loop} loop"
+            )
+        return replace(schedule, fusion=Fusion.RESIDENT)
     by_loop: dict[Loop, dict[str, Any]] = {
         Loop.STRICT: {"fusion": Fusion.NONE, "presampled_batches": 0, "overlap": 0},
         Loop.FUSED: {"presampled_batches": 0, "overlap": 0},

@@ -23,6 +23,7 @@ from placerl.harness.runtime.mapped_parts import delay_of
 from placerl.harness.runtime.native_iterations import NativeIterations
 from placerl.harness.runtime.native_threads import ThreadedTraining
 from placerl.harness.runtime.on_policy import OnPolicyTraining
+from placerl.harness.runtime.resident_on_policy import ResidentOnPolicy
 from placerl.harness.runtime.resident_training import ResidentTraining
 from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.runtime.simulated_parts import tree_columns
@@ -30,7 +31,9 @@ from placerl.harness.runtime.training import Progress, Training
 from placerl.harness.store.rows import TrainingResult
 from placerl.harness.workloads import Workload
 
-Started = Training | OnPolicyTraining | NativeIterations | ThreadedTraining | ResidentTraining
+Started = (
+    Training | OnPolicyTraining | NativeIterations | ThreadedTraining | ResidentTraining | ResidentOnPolicy
+)
 # long compared with the clock and one episode's reset, short compared with the machine's drift
 STRETCH_S = 0.5
 
@@ -231,7 +234,8 @@ def start(resolved: Resolved, seed: int = 0) -> Started:
     if resolved.fusion is Fusion.ITERATION:
         return NativeIterations(resolved, seed=seed)
     if resolved.fusion is Fusion.RESIDENT:
-        return ResidentTraining(resolved, seed=seed)
+        resident = ResidentOnPolicy if is_on_policy(resolved.task) else ResidentTraining
+        return resident(resolved, seed=seed)
     if is_on_policy(resolved.task):
         return OnPolicyTraining(resolved, seed=seed)
     return Training(resolved, seed=seed)

@@ -1,4 +1,4 @@
-"""Checks what the resident loop cannot train: whole rounds as graphs of the learner's device."""
+"""Checks what the resident loop cannot train: whole rounds or iterations as graphs of the learner's device."""
 
 from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.loop.schedule import STRICT, Environments, Loop, Schedule, is_on_policy
@@ -7,7 +7,7 @@ from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import Task, algorithm_of
 from placerl.primitives.environments import device_environments
 from placerl.primitives.quantization.precision import FLOAT_32
-from placerl.primitives.training import exploration
+from placerl.primitives.training import exploration, on_policy
 
 BACKENDS = ("opencl", "cuda")
 """Backends of learners whose kernels run on a device that has sum tree and storage, too."""
@@ -17,7 +17,7 @@ _WITH = (" with ", OptionName("loop"), f" {Loop.RESIDENT}")
 
 
 def check(schedule: Schedule, task: Task, mapping: Mapping) -> None:
-    """Check that whole rounds of a training can stay on the learner's device.
+    """Check that whole rounds or iterations of a training can stay on the learner's device.
 
     Raises:
         UserError: an option, the algorithm, the environment or the mapping does not allow it; the first is reported.
@@ -29,15 +29,16 @@ def check(schedule: Schedule, task: Task, mapping: Mapping) -> None:
         raise UserError(task.name, "environments", stepping, (Environments.DEVICE, *_WITH))
     if not isinstance(task, Workload):
         raise UserError(task.name, "environment", "an environment of your own", _environments())
-    if is_on_policy(task):
-        raise UserError(task.name, "replay", "none", ("an algorithm with a replay", *_WITH))
     if task.environment.kwargs:
         raise UserError(task.name, "environment.kwargs", task.environment.kwargs, ("none", *_WITH))
     if (id := task.environment.id) not in device_environments.ids():
         raise UserError(task.name, "environment.id", id, _environments())
-    if reason := exploration.refusal(algorithm_of(task)):
+    if is_on_policy(task):
+        if reason := on_policy.refusal(algorithm_of(task)):
+            raise UserError(task.name, "algorithm", reason, ("PPO of two networks", *_WITH))
+    elif reason := exploration.refusal(algorithm_of(task)):
         raise UserError(task.name, "algorithm", reason, ("what a device explores for", *_WITH))
-    if (rows := task.replay.capacity) < (count := task.training.actors):
+    elif (rows := task.replay.capacity) < (count := task.training.actors):
         raise UserError(task.name, "actors", count, (f"at most replay.capacity, {rows},", *_WITH))
     learner = mapping.learner
     managed = learner if task.replay.prioritized else NATIVE

@@ -11,6 +11,7 @@ from placerl.harness.core.progress import silent
 from placerl.harness.loop.schedule import Environments, Fusion, Loop, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.runtime.measured_run import Extent, start, train
+from placerl.harness.runtime.resident_on_policy import ResidentOnPolicy
 from placerl.harness.runtime.resident_training import ResidentTraining
 from placerl.harness.runtime.resolve import Resolved, resolve
 from placerl.primitives.device import cuda, opencl_runtime
@@ -18,6 +19,7 @@ from placerl.primitives.replay.device.resident_uniform import ResidentUniformRep
 from tests.primitives.device.kinds import device_of
 
 ON_OPENCL = "opencl-opencl-opencl"
+PPO: dict[str, Any] = {"name": "cartpole-ppo", "mapping": "opencl-native-opencl", "prioritized": False}
 
 
 def asked(
@@ -52,7 +54,14 @@ def opencl() -> None:
         ({"presampled_batches": 700}, "presampled_batches: found 700; allowed: 0 to replay.capacity"),
         ({"processes": 1}, "processes: found 1; allowed: None with --loop resident"),
         ({"environments": Environments.NATIVE}, "environments: found native; allowed: device with --loop"),
-        ({"name": "cartpole-ppo"}, "--loop: found resident; allowed: fused for an algorithm without"),
+        ({"name": "cartpole-ppo", "prioritized": False}, "mapping: .* such as opencl-native-opencl"),
+        (
+            {"name": "hopper-ppo", "prioritized": False},
+            "environment.id: found Hopper-v5; allowed: Acrobot-v1",
+        ),
+        (PPO | {"fusion": Fusion.ITERATION}, "fusion: found iteration; allowed: resident in the resident"),
+        (PPO | {"processes": 1}, "processes: found 1; allowed: None with --loop resident"),
+        (PPO | {"presampled_batches": 1}, "presampled_batches: found 1; allowed: None for PPO"),
     ],
 )
 def test_what_cannot_stay_on_the_device_is_refused_by_name(given: dict[str, Any], message: str) -> None:
@@ -120,8 +129,25 @@ def test_without_priorities_rows_are_drawn_uniformly() -> None:
 
 
 @pytest.mark.usefixtures("opencl")
-def test_rows_say_in_which_loop_they_were_measured() -> None:
-    rows = train(asked("cartpole-ddpg"), 0, Extent(steps=20), silent)
+def test_a_stretch_of_ppo_is_whole_iterations() -> None:
+    training = start(asked(**PPO, actors=16), seed=1)
+    assert isinstance(training, ResidentOnPolicy)
+    warm = training.warm_up()
+    assert (warm.gradient_steps, warm.environment_steps) == (40, 512)  # 20 epochs of 16 * 32 samples
+    stretch = training.advance(41)
+    assert (stretch.gradient_steps, stretch.environment_steps) == (80, 1024)
+    assert (training.gradient_steps, training.environment_steps) == (120, 1536)
+    assert stretch.losses.keys() == {"value", "policy", "kl", "entropy"}
+    assert 0 < stretch.terms_s["iteration"] <= stretch.wall_s
+    assert start(asked(**PPO, actors=16), seed=1).warm_up().episodes == warm.episodes != []
+    assert training.greedy()(np.zeros(4, np.float32)) in (0, 1)
+    training.close()
+
+
+@pytest.mark.usefixtures("opencl")
+@pytest.mark.parametrize("task", [{"name": "cartpole-ddpg"}, PPO], ids=["ddpg", "ppo"])
+def test_rows_say_in_which_loop_they_were_measured(task: dict[str, Any]) -> None:
+    rows = train(asked(**task), 0, Extent(steps=20), silent)
     assert not [row.reason for row in rows if row.status == "failed"]
     assert {row.fusion for row in rows} == {"resident"}
     assert {row.stepped_by for row in rows} == {"device"}
