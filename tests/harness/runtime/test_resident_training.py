@@ -107,13 +107,19 @@ def test_a_cuda_device_trains_in_the_same_loop(monkeypatch: pytest.MonkeyPatch) 
     assert (training.learner.backend, training.learner.device) == ("cuda", "0")
     assert training.replay.storage.device is host
     assert training.advance(16).gradient_steps == 16
+    ppo = start(asked(**PPO | {"mapping": "cuda-native-cuda"}), seed=1)
+    assert isinstance(ppo, ResidentOnPolicy)
+    assert (ppo.learner.backend, ppo.advance(1).environment_steps) == ("cuda", 256)
 
 
 @pytest.mark.gpu
-def test_a_cuda_device_trains_here() -> None:
+@pytest.mark.parametrize(
+    "task", [{"mapping": "cuda-cuda-cuda"}, PPO | {"mapping": "cuda-native-cuda"}], ids=["dqn", "ppo"]
+)
+def test_a_cuda_device_trains_here(task: dict[str, Any]) -> None:
     device_of("cuda")
-    stretch = start(asked(mapping="cuda-cuda-cuda"), seed=1).advance(64)
-    assert stretch.gradient_steps == 64
+    stretch = start(asked(**task), seed=1).advance(64)
+    assert stretch.gradient_steps >= 64
     assert all(np.isfinite(list(stretch.losses.values())))
 
 
