@@ -3,12 +3,12 @@
     echo '{"workload": {...}, "batch_size": 32, "seed": 0, "threads": 1, "gradient_steps": 200}' \\
         | PYTHONPATH=harness/environments:baselines baselines/rllib/.venv/bin/python -P baselines/rllib/worker.py
 
-The worker trains DQN or SAC with RLlib's prioritised replay, or PPO, with the workload's environment, network,
-hyper-parameters, replay capacity, learning starts and update interval. These settings favour RLlib: environment and
-learner run in this process (no message per step), and there is no evaluation, no dueling and no minimum time per
-iteration. With DQN and SAC, a call of `train()` takes 64 steps, not DQN's default of 1000, so that jobs are short: that
-costs 0.5% of the time (3 ms a call, measured with cartpole-dqn; 0.7% without environment steps). The result's `notes`
-say where RLlib departs from the workload.
+The worker trains DQN or SAC with RLlib's prioritised replay, or PPO, with the workload's environment, network, hyper-
+parameters, replay capacity, learning starts and update interval. These settings favour RLlib: environment and learner
+run in this process (no message per step), the learner on the job's device and actions on the CPU, and there is no
+evaluation, no dueling and no minimum time per iteration. With DQN and SAC, a call of `train()` takes 64 steps, not
+DQN's default of 1000, so that jobs are short: that costs 0.5% of the time (3 ms a call, measured with cartpole-dqn;
+0.7% without environment steps). The result's `notes` say where RLlib departs from the workload.
 """
 
 import logging
@@ -20,12 +20,13 @@ os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # so that Ray listens on 
 import ray
 import torch
 from agent import RETURNS, Agent, KeptReturns, hidden_layers, make_environment
-from job_loop import UnsupportedError, serve
+from job_loop import CPU, UnsupportedError, serve
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.dqn import DQNConfig, dqn
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.tune.registry import register_env
+from torch_device import device_of
 
 ITERATION_STEPS = 64  # environment steps per `train()`, which share its overhead
 
@@ -54,10 +55,11 @@ class Training(Agent):
     """Trains one algorithm of RLlib.
 
     Raises:
-        UnsupportedError: RLlib has no such algorithm or network.
+        UnsupportedError: RLlib has no such algorithm or network, or PyTorch does not see the job's device.
     """
 
     packages = ("ray",)
+    devices = ("cpu", "cuda")
     learns_alone = True
 
     def __init__(self, job: dict[str, Any]) -> None:
@@ -66,7 +68,7 @@ class Training(Agent):
         workload = job["workload"]
         self.on_policy = workload["algorithm"]["name"] == "ppo"
         self.episode_returns = RETURNS
-        self.batch_size = job["batch_size"]
+        self.batch_size, self.device = job["batch_size"], device_of(job)
         torch.set_num_threads(job["threads"])
         config = self._config(job)
         ray.init(
@@ -98,7 +100,7 @@ class Training(Agent):
         return (
             config.environment(registered(workload["environment"]))
             .env_runners(num_env_runners=0, num_envs_per_env_runner=training["actors"])
-            .learners(num_learners=0)
+            .learners(**_learner_on(device_of(job)))
             .rl_module(
                 model_config={
                     "fcnet_hiddens": hidden,
@@ -198,6 +200,8 @@ class Training(Agent):
     def iterate(self) -> None:
         """Call RLlib's `train()` once, and update the counts of steps."""
         result = self.algorithm.train()
+        if self.device != CPU:
+            torch.cuda.synchronize(self.device)  # a step may return before the device is done
         self.environment_steps = int(result.get("num_env_steps_sampled_lifetime", self.environment_steps))
         if learners := result.get("learners"):
             trained = learners["__all_modules__"]["num_module_steps_trained_lifetime"]
@@ -207,6 +211,13 @@ class Training(Agent):
         """Call RLlib's `train()` once without environment steps, for at most `gradient_steps` gradient steps."""
         self._cadence.train = min(gradient_steps, ITERATION_STEPS)
         self.iterate()
+
+
+def _learner_on(device: str) -> dict[str, int]:
+    """Return RLlib's settings for a learner in this process, on a device."""
+    kind, _, number = device.partition(":")
+    on_device = {} if kind == CPU else {"num_gpus_per_learner": 1, "local_gpu_idx": int(number or 0)}
+    return {"num_learners": 0, **on_device}
 
 
 def registered(environment: dict[str, Any]) -> str:

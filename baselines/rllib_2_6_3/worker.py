@@ -6,10 +6,11 @@
 
 The papers MAP and PAL compare with the DDPG and DQN of the RLlib of their time, which this version still has. The
 worker trains DDPG or TD3 with RLlib's prioritised replay, with the workload's environment, network, hyper-parameters,
-replay capacity, learning starts and update interval. These settings favour RLlib: environment and learner in this
-process (no message per step), no evaluation, no logs, no filter of observations, and no minimum time per iteration. A
-call of `train()` takes 64 environment steps, not the default 1000, so that jobs are short: that costs 0.4% of the time
-(2 ms a call, measured with cartpole-ddpg). The result's `notes` say where RLlib departs from the workload.
+replay capacity, learning starts and update interval, with networks on the job's device. These settings favour RLlib:
+environment and learner in this process (no message per step), no evaluation, no logs, no filter of observations, and
+no minimum time per iteration. A call of `train()` takes 64 environment steps, not the default 1000, so that jobs are
+short: that costs 0.4% of the time (2 ms a call, measured with cartpole-ddpg). The result's `notes` say where RLlib
+departs from the workload.
 """
 
 import logging
@@ -23,7 +24,7 @@ import gymnasium
 import ray
 import torch
 from agent import Agent, hidden_layers, make_environment
-from job_loop import UnsupportedError, serve
+from job_loop import CPU, UnsupportedError, serve
 from ray.rllib.algorithms.callbacks import DefaultCallbacks
 from ray.rllib.algorithms.ddpg import DDPGConfig
 from ray.rllib.algorithms.simple_q import simple_q
@@ -31,8 +32,10 @@ from ray.rllib.algorithms.td3 import TD3Config
 from ray.rllib.utils.metrics import NUM_ENV_STEPS_TRAINED
 from ray.tune.logger import NoopLogger
 from ray.tune.registry import register_env
+from torch_device import device_of
 
 ITERATION_STEPS = 64  # environment steps per `train()`, which share its overhead
+USABLE = (CPU, "cuda", "cuda:0")
 
 # Returns of ended episodes. A global, because RLlib copies its configuration with everything bound to a callback.
 EPISODE_RETURNS: list[float] = []
@@ -49,18 +52,19 @@ class Training(Agent):
     """Trains DDPG or TD3 with RLlib 2.6.3.
 
     Raises:
-        UnsupportedError: RLlib 2.6.3 has no such algorithm or network, or this virtual environment lacks the
-            workload's environment.
+        UnsupportedError: RLlib 2.6.3 has no such algorithm or network, it cannot use the job's device, or this virtual
+            environment lacks the workload's environment.
     """
 
     packages = ("ray",)
+    devices = ("cpu", "cuda")
     learns_alone = True
 
     def __init__(self, job: dict[str, Any]) -> None:
         super().__init__()
         self.alone = not job.get("environment", True)
         self.episode_returns = EPISODE_RETURNS
-        self.batch_size = job["batch_size"]
+        self.batch_size, self.device = job["batch_size"], device_of(job)
         torch.set_num_threads(job["threads"])
         config = self._config(job)
         make_environment(job["workload"]["environment"]).close()  # raises if it does not exist
@@ -96,12 +100,18 @@ class Training(Agent):
             }
             settings |= {"target_noise": algorithm["target_noise"]}
             settings |= {"target_noise_clip": algorithm["target_noise_clip"]}
+        device = device_of(job)
+        if device not in USABLE:
+            raise UnsupportedError(
+                f"device: found {device}; allowed: {', '.join(USABLE)}: RLlib 2.6.3 takes the first"
+            )
         environment = workload["environment"]
         register_env("workload", lambda _: rescaled(environment))
         return (
             kinds[algorithm["name"]]()
             .environment("workload")
             .framework("torch")
+            .resources(num_gpus=int(device != CPU))
             .rollouts(
                 num_rollout_workers=0, num_envs_per_worker=training["actors"], rollout_fragment_length=1
             )
@@ -149,8 +159,13 @@ class Training(Agent):
     def iterate(self) -> None:
         """Call RLlib's `train()` once, and update the counts of steps."""
         result = self.algorithm.train()
+        self._wait()
         self.environment_steps = int(result["num_env_steps_sampled"])
         self.gradient_steps = int(result["num_env_steps_trained"] // self.batch_size)
+
+    def _wait(self) -> None:
+        if self.device != CPU:
+            torch.cuda.synchronize(self.device)  # a step may return before the device is done
 
     def learn(self, gradient_steps: int) -> None:
         """Take gradient steps without environment steps, at most `gradient_steps`.
@@ -159,6 +174,7 @@ class Training(Agent):
         """
         for _ in range(min(gradient_steps, ITERATION_STEPS)):
             self.algorithm.training_step()
+        self._wait()
         trained = int(self.algorithm._counters[NUM_ENV_STEPS_TRAINED])
         self.gradient_steps = trained // self.batch_size
 

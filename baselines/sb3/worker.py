@@ -29,6 +29,7 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.noise import NormalActionNoise, VectorizedActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from torch_device import device_of
 
 ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
 
@@ -104,11 +105,7 @@ class Training(Agent):
         super().__init__()
         workload = job["workload"]
         self.alone, self.batch_size = not job.get("environment", True), job["batch_size"]
-        self.device = job.get("device", "cpu")
-        count = torch.cuda.device_count()
-        seen = "cpu", *["cuda"] * (count > 0), *(f"cuda:{number}" for number in range(count))
-        if self.device not in seen:  # SB3 itself would fall back to the CPU without a word
-            raise UnsupportedError(f"device: found {self.device}; PyTorch sees {', '.join(seen)}")
+        self.device = device_of(job)
         training = workload["training"]
         self.on_policy = workload["algorithm"]["name"] == "ppo"
         if workload["replay"]["prioritized"] and not self.on_policy:

@@ -24,6 +24,11 @@ def beside(*baselines: str) -> tuple[str, ...]:
     return tuple(f"compare/*/{name}" for name in baselines)
 
 
+def beside_under_mappings(*baselines: str) -> tuple[str, ...]:
+    """Return the same patterns for comparisons under a named mapping, such as one with its learner on a GPU."""
+    return beside(*(f"{name}, this project with *" for name in baselines))
+
+
 @dataclass(frozen=True)
 class Gain:
     """This project's throughput divided by that of another library (a baseline).

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from placerl.harness import papers, workloads
 from placerl.harness.compare.equal_steps import StepExtent
-from placerl.harness.compare.registry import is_built
+from placerl.harness.compare.registry import RLLIB, is_built
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
@@ -42,7 +42,7 @@ TRAINED = tuple((name, size) for size in (32, 2048, 512, 16384) for name in ("ho
 COMPARED = ("cartpole-dqn", "mountaincar-ddpg", "pong-dqn")
 """PRL's benchmarks, on which other libraries are run with their networks on the device."""
 ON_DEVICE = Mapping.parse("torch:cuda-native-cpu")
-LIBRARIES = ("sb3",)
+LIBRARIES = ("sb3", *RLLIB)
 """Libraries whose worker can put its networks on a CUDA device."""
 CLAIMS = (
     "resident",

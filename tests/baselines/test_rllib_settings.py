@@ -8,6 +8,7 @@ from importlib.machinery import ModuleSpec
 from unittest.mock import MagicMock
 
 import pytest
+import torch
 
 from placerl.harness import workloads
 from placerl.harness.compare import registry
@@ -73,6 +74,53 @@ def test_ray_is_kept_on_loopback_before_it_is_imported(ray, name):
     """Whoever reaches its ports runs code here."""
     load(name)
     assert set(ray.settings) == {"0"}
+
+
+@pytest.mark.parametrize(
+    ("device", "seen", "settings"),
+    [
+        ("cpu", 0, {"num_learners": 0}),
+        ("cuda", 1, {"num_learners": 0, "num_gpus_per_learner": 1, "local_gpu_idx": 0}),
+        ("cuda:1", 2, {"num_learners": 0, "num_gpus_per_learner": 1, "local_gpu_idx": 1}),
+        ("cuda:1", 1, None),
+        ("cuda", 0, None),
+    ],
+)
+def test_the_learner_is_on_the_job_s_device_or_refused(ray, monkeypatch, device, seen, settings):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: seen)
+    worker = load("rllib/worker.py")
+    made = worker.Training.__new__(worker.Training)
+    made.notes, made.alone = {}, False
+    job = {"workload": workloads.load("cartpole-dqn").tables(), "batch_size": 32, "seed": 0, "device": device}
+    if settings is None:
+        with pytest.raises(worker.UnsupportedError, match=f"found {device}; PyTorch sees cpu"):
+            made._config(job)
+        return
+    made._config(job)
+    configured = worker.DQNConfig.return_value.training.return_value.training.return_value
+    placed = configured.environment.return_value.env_runners.return_value.learners
+    assert placed.call_args.kwargs == settings
+
+
+@pytest.mark.parametrize(("device", "gpus"), [("cpu", 0), ("cuda", 1), ("cuda:0", 1), ("cuda:1", None)])
+def test_the_older_line_takes_the_first_device_alone(ray, monkeypatch, device, gpus):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    worker = load("rllib_2_6_3/worker.py")
+    made = worker.Training.__new__(worker.Training)
+    made.notes = {}
+    job = {
+        "workload": workloads.load("cartpole-ddpg").tables(),
+        "batch_size": 32,
+        "seed": 0,
+        "device": device,
+    }
+    if gpus is None:
+        with pytest.raises(worker.UnsupportedError, match="found cuda:1; allowed: cpu, cuda, cuda:0"):
+            made._config(job)
+        return
+    made._config(job)
+    placed = worker.DDPGConfig.return_value.environment.return_value.framework.return_value.resources
+    assert placed.call_args.kwargs == {"num_gpus": gpus}
 
 
 @pytest.mark.parametrize("line", registry.RLLIB)

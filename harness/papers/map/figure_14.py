@@ -7,7 +7,7 @@ from placerl.harness.compare.registry import RLLIB
 from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Panel, Panels
-from placerl.harness.papers.comparisons import Gain, beside, gains, gains_on_gpu
+from placerl.harness.papers.comparisons import Gain, beside, beside_under_mappings, gains, gains_on_gpu
 from placerl.harness.papers.evidence import agrees
 from placerl.harness.papers.number import from_text
 
@@ -38,8 +38,11 @@ class GainOverRllib(Claim):
     key, place, position = "MAP-F14", "VII-E, Fig. 14", 23
     statement = "Gain over RLlib"
     published = from_text("MAP.rllib_speedup_low", "MAP.rllib_speedup_high")
-    needs = "RLlib with its networks on a CUDA device, for which its worker here is not set up"
-    reads = beside(*RLLIB)
+    needs = (
+        "a CUDA device, and RLlib compared with this project on it: `placerl compare WORKLOAD --baselines rllib "
+        "--mapping torch:cuda-native-cpu`, rllib_2_6_3 for DDPG (`placerl gpu-claims`)"
+    )
+    reads = (*beside(*RLLIB), *beside_under_mappings(*RLLIB))
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         on_gpu = gains_on_gpu(frame, *RLLIB)

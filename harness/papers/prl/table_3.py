@@ -11,7 +11,14 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.assignments import Assignment, baseline_supports
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.comparisons import Gain, beside, gains, gains_on_gpu, library
+from placerl.harness.papers.comparisons import (
+    Gain,
+    beside,
+    beside_under_mappings,
+    gains,
+    gains_on_gpu,
+    library,
+)
 from placerl.harness.papers.evidence import records, select
 from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.number import Number, from_text, ratio
@@ -25,7 +32,6 @@ LIBRARIES = ("sb3", *RLLIB)
 NAMES = {"sb3": "Stable-Baselines3", **dict.fromkeys(RLLIB, "RLlib")}
 """The library of each baseline: of RLlib two versions train different algorithms."""
 BESIDE_LIBRARIES = beside(*LIBRARIES)
-BESIDE_LIBRARIES_ON_GPU = beside(*(f"{name}, this project with *" for name in LIBRARIES))
 MERGE = (
     "placerl merge laptop/results server/results --results both",
     "placerl report --results both",
@@ -157,7 +163,7 @@ class FasterOnSameHardware(Claim):
     statement = "More throughput also on the same CPU and GPU"
     published = from_text("PRL.same_hardware_gain_low", "PRL.same_hardware_gain_high")
     needs = "a CUDA device, the baselines Stable-Baselines3 and RLlib on it"
-    reads = (*BESIDE_LIBRARIES, *BESIDE_LIBRARIES_ON_GPU)
+    reads = (*BESIDE_LIBRARIES, *beside_under_mappings(*LIBRARIES))
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         on_gpu = gains_on_gpu(frame, *LIBRARIES)
@@ -167,7 +173,7 @@ class FasterOnSameHardware(Claim):
         holds = Outcome.REPRODUCED if as_published else Outcome.IN_KIND
         needs = (
             "on a CUDA device, `placerl compare WORKLOAD --baselines sb3 --mapping torch:cuda-native-cpu` of "
-            f"{', '.join(WORKLOADS)}: a slower one refutes it; to show it, RLlib's worker, of the CPU alone here, too"
+            f"{', '.join(WORKLOADS)}: a slower one refutes it; to show it, also with rllib, and rllib_2_6_3 for DDPG"
         )
         return _over_both(frame, on_gpu, holds, "Both sides have their networks on a CUDA device.", needs)
 

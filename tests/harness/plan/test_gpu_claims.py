@@ -39,6 +39,8 @@ def test_every_cell_is_small_and_what_is_worth_most_comes_first() -> None:
         "claim/PPO-T2/hopper/cpu",
         "claim/FIX-F8/cuda/64",
         "compare/cartpole-dqn/sb3, this project with torch:cuda-native-cpu",
+        "compare/cartpole-dqn/rllib, this project with torch:cuda-native-cpu",
+        "compare/mountaincar-ddpg/rllib_2_6_3, this project with torch:cuda-native-cpu",
     ]
     places = [first(keys, beginning) for beginning in order]
     assert places == sorted(places)
@@ -58,7 +60,7 @@ def test_what_needs_no_device_and_libraries_that_are_not_built_are_left_out(
     )
     monkeypatch.setattr(gpu_claims, "is_built", lambda name: False)
     assert not any(cell.key.startswith("compare/") for cell in gpu_claims.cells())
-    assert gpu_claims.libraries_left_out() == ["sb3"]
+    assert gpu_claims.libraries_left_out() == ["sb3", "rllib", "rllib_2_6_3"]
 
 
 def test_a_cell_of_primitives_times_no_pieces_of_the_loop(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
