@@ -29,6 +29,7 @@ class Agent(ABC):
         gradient_steps, environment_steps: numbers of steps so far; a subclass counts them.
         episode_returns: returns of the episodes that ended in the current job; a subclass appends to them.
         notes: where the library departs from the workload, and settings of its own, by subject.
+        terms_s: seconds of the current job by part of the loop, if the subclass notes them (`spend`).
         on_policy: whether the subclass learns from its latest samples alone, as PPO does.
         devices: kinds of device that the subclass can put the library's networks on.
         learns_alone: whether the subclass can run learner and replay without environment steps.
@@ -49,6 +50,12 @@ class Agent(ABC):
         self.gradient_steps = self.environment_steps = 0
         self.episode_returns: list[float] = []
         self.notes: dict[str, str] = {}
+        self.terms_s: dict[str, float] = {}
+
+    def spend(self, **terms_s: float) -> None:
+        """Add seconds to parts of the loop, such as "environment", "infer" and "learner"."""
+        for name, seconds in terms_s.items():
+            self.terms_s[name] = self.terms_s.get(name, 0.0) + seconds
 
     @abstractmethod
     def iterate(self) -> None:
@@ -107,10 +114,11 @@ class Agent(ABC):
 
         Returns:
             `gradient_steps` and `environment_steps` taken, `environment_steps_so_far`, `wall_s` (seconds),
-            `episode_returns` of the episodes that ended, `versions` of packages by name, and `notes`.
+            `episode_returns` of the episodes that ended, `versions` of packages by name, `notes`, and `terms_s`.
         """
         gc.collect()
         self.episode_returns.clear()
+        self.terms_s.clear()
         before = self.gradient_steps, self.environment_steps
         start_s = time.perf_counter()
         self.train_until(before[0] + gradient_steps)
@@ -127,6 +135,7 @@ class Agent(ABC):
             "episode_returns": list(self.episode_returns),
             "versions": versions(*self.packages),
             "notes": self.notes,
+            "terms_s": dict(self.terms_s),
         }
 
 

@@ -255,7 +255,7 @@ class PPO:
 
     def best(self, observation: Tensor) -> Tensor:
         """Return the most likely action for each observation."""
-        policy = self.policy(observation)
+        policy, _ = self.evaluate(observation)
         return policy if self.continuous else policy.argmax(1)
 
     def judge(self, policy: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
@@ -277,27 +277,41 @@ class PPO:
             return policy + self.log_std.exp() * torch.randn_like(policy)
         return Categorical(logits=policy, validate_args=False).sample()
 
-    def update(self, batch: Batch) -> Tensor:
-        """Take one gradient step of both networks on a minibatch.
+    def normalized(self, batch: Batch) -> Batch:
+        """Return a minibatch whose advantages have mean 0 and standard deviation 1, if the workload says so."""
+        if not self.settings["normalize_advantages"]:
+            return batch
+        advantage = batch["advantage"]
+        return batch | {"advantage": (advantage - advantage.mean()) / (advantage.std() + 1e-8)}
 
-        Returns:
-            The estimated KL divergence between the policy before the step and the one that collected the samples.
+    def policy_loss(self, policy: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the policy's loss on a minibatch, and the estimated KL divergence to the one that collected it.
+
+        Args:
+            policy: the policy network's output for the minibatch.
         """
         settings, advantage = self.settings, batch["advantage"]
-        if settings["normalize_advantages"]:
-            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-        log_probability, entropy = self.judge(self.policy(batch["observation"]), batch["action"])
+        log_probability, entropy = self.judge(policy, batch["action"])
         difference = log_probability - batch["log_probability"]
         ratio = difference.exp()
         gain = torch.minimum(
             ratio * advantage, ratio.clamp(1 - settings["clip"], 1 + settings["clip"]) * advantage
         )
         loss = -gain.mean() - settings["entropy_coefficient"] * entropy.mean()
-        take_step(self.policy_optimizer, loss, settings["maximum_gradient_norm"])
+        return loss, (ratio - 1 - difference).mean().detach()
+
+    def update(self, batch: Batch) -> Tensor:
+        """Take one gradient step of both networks on a minibatch.
+
+        Returns:
+            The estimated KL divergence between the policy before the step and the one that collected the samples.
+        """
+        batch, norm = self.normalized(batch), self.settings["maximum_gradient_norm"]
+        loss, divergence = self.policy_loss(self.policy(batch["observation"]), batch)
+        take_step(self.policy_optimizer, loss, norm)
         value = self.value(batch["observation"]).squeeze(1)
-        value_loss = functional.mse_loss(value, batch["value_target"])
-        take_step(self.value_optimizer, value_loss, settings["maximum_gradient_norm"])
-        return (ratio - 1 - difference).mean().detach()
+        take_step(self.value_optimizer, functional.mse_loss(value, batch["value_target"]), norm)
+        return divergence
 
 
 class Replay:

@@ -192,6 +192,12 @@ def baseline_worker(name: str, cpus: Sequence[int] | None = None) -> Worker:
     return Worker([str(python), "-P", *script], environment_variables={"PYTHONPATH": modules}, cpus=cpus)
 
 
+def plain_worker(name: str) -> Worker:
+    """Start a baseline's worker with this interpreter: of one that needs nothing but what this project needs too."""
+    command = [sys.executable, "-P", str(BASELINES / name / "worker.py")]
+    return Worker(command, environment_variables=own_modules(ENVIRONMENTS, BASELINES))
+
+
 def own_worker(
     mapping: str,
     cpus: Sequence[int] | None = None,

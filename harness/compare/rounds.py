@@ -41,7 +41,10 @@ NULL = f"{OURS} (null)"
 FIRST_JOB_STEPS = 20
 # long compared with one episode's reset; short, so that both sides of a pair find the machine in the same state
 JOB_S = 0.3
-NOT_INSTALLABLE = {"sb3": {"openai-baselines": "OpenAI Baselines", "spinningup": "Spinning Up"}}
+NOT_INSTALLABLE = {
+    "ppo2_style": {"openai-baselines": "OpenAI Baselines"},
+    "spinningup_style": {"spinningup": "Spinning Up"},
+}
 """Systems of PPO Tables 1 and 2 that can no longer be installed, by the baseline that replaces them."""
 
 

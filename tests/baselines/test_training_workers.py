@@ -19,6 +19,8 @@ TRAINED = {
     "pfrl": ALL,
     "cleanrl_style": ALL,
     "leanrl_style": ("cartpole-dqn",),
+    "spinningup_style": ("cartpole-ppo",),
+    "ppo2_style": ("cartpole-ppo",),
     "rllib_2_6_3": ("cartpole-ddpg",),
     "rltools": ("pendulum-sac",),
     "rllib": ("cartpole-ppo",),
@@ -31,6 +33,8 @@ CANNOT = {
     "pfrl": "pong-dqn",
     "cleanrl_style": "pong-dqn",
     "leanrl_style": "pong-ppo",
+    "spinningup_style": "pong-ppo",
+    "ppo2_style": "cartpole-dqn",
     "rllib_2_6_3": "cartpole-dqn",
     "rltools": "cartpole-dqn",
     "torchrl": "pendulum-td3",
@@ -108,6 +112,40 @@ def test_the_plain_file_runs_greedy_episodes(plain, name):
     assert second.environment_steps_so_far == first.environment_steps_so_far + second.environment_steps
     if name in OFF_POLICY:
         assert first.environment_steps_so_far > 100 + first.environment_steps, "with the random steps"
+
+
+STYLES_OF_PPO = ("spinningup_style", "ppo2_style")
+
+
+@pytest.mark.parametrize("name", STYLES_OF_PPO)
+def test_the_papers_kinds_of_ppo_train_in_this_environment(name):
+    """Two actors; a job's parts are within its time, and greedy episodes have none of it."""
+    asked = job("cartpole-ppo", actors=2).model_copy(update={"evaluation_episodes": 2})
+    with here(name) as worker:
+        first, second = (worker.ask(asked, LIMIT_S) for _ in range(2))
+        with pytest.raises(WorkerFailure, match="found cuda:99; PyTorch sees cpu") as failure:
+            worker.ask(asked.model_copy(update={"device": "cuda:99"}), LIMIT_S)
+    assert failure.value.kind is FailureKind.REFUSED
+    per_iteration = PPO["epochs"] * 2 * PPO["trajectory_length"] // 32
+    assert first.gradient_steps == second.gradient_steps == per_iteration
+    assert second.environment_steps_so_far == 3 * 2 * PPO["trajectory_length"], "with that of the warm-up"
+    assert set(second.terms_s) == {"environment", "infer", "prepare", "learner"}
+    assert 0 < sum(second.terms_s.values()) <= second.wall_s
+    assert len(second.evaluation_returns) == 2
+
+
+def test_mini_batches_that_the_processes_cannot_share_are_refused():
+    with here("spinningup_style") as worker, pytest.raises(WorkerFailure, match="multiples of") as failure:
+        worker.ask(job("cartpole-ppo", actors=3), LIMIT_S)
+    assert failure.value.kind is FailureKind.REFUSED
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", STYLES_OF_PPO)
+def test_the_papers_kinds_of_ppo_train_on_a_gpu(name):
+    with here(name) as worker:
+        result = worker.ask(job("cartpole-ppo", actors=2).model_copy(update={"device": "cuda"}), LIMIT_S)
+    assert result.gradient_steps > 0
 
 
 @pytest.mark.parametrize(("actors", "interval"), [(1, 4), (3, 2), (4, 1)])

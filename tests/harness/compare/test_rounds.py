@@ -300,14 +300,19 @@ def test_what_a_baseline_cannot_do_is_not_run_and_says_why(systems):
 
 
 @pytest.mark.parametrize(
-    ("name", "gone"), [("cartpole-ppo", {"openai-baselines", "spinningup"}), ("cartpole-dqn", set())]
+    ("name", "stand_in", "gone"),
+    [
+        ("cartpole-ppo", "ppo2_style", {"openai-baselines"}),
+        ("cartpole-ppo", "spinningup_style", {"spinningup"}),
+        ("cartpole-dqn", "sb3", set()),
+    ],
 )
-def test_systems_that_no_longer_install_are_named_beside_their_stand_in(systems, name, gone):
-    systems |= {"placerl": ["rate", "2000", MANY], "sb3": ["rate", "1000", MANY]}
-    rows = compared(["sb3"], name=name, mapping=Mapping.parse("torch:cuda-native-cpu"))
+def test_systems_that_no_longer_install_are_named_beside_their_stand_in(systems, name, stand_in, gone):
+    systems |= {"placerl": ["rate", "2000", MANY], stand_in: ["rate", "1000", MANY]}
+    rows = compared([stand_in], name=name, mapping=Mapping.parse("torch:cuda-native-cpu"))
     missing = {key[0]: row for key, row in rows.items() if row.status == "not_run"}
     assert set(missing) == gone
-    assert all("sb3 stands in" in row.reason for row in missing.values())
+    assert all(f"{stand_in} stands in" in row.reason for row in missing.values())
     assert {row.where for row in rows.values()} == {"cuda"}
 
 
