@@ -90,6 +90,7 @@ class PlatformOverBatch(Claim):
     published = PLATFORM_RATES
     needs = f"{ACCELERATOR} and a CUDA device"
     measured_by = (throughput.cells, figure_10_array.cells, device_steps.cells)
+    as_in_the_paper = device_steps.FLOATS_OF_THE_PAPER
     assumptions = (partial(at_both_clocks, blocks=FIXAR),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
@@ -138,6 +139,7 @@ class AcceleratorAgainstGpu(Claim):
     )
     needs = f"{ACCELERATOR}, a CUDA device and its watts"
     measured_by = (throughput.cells, figure_10_array.cells, device_steps.cells)
+    as_in_the_paper = device_steps.FLOATS_OF_THE_PAPER
     assumptions = (partial(at_both_clocks, blocks=FIXAR),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:

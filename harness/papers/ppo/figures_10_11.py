@@ -4,6 +4,7 @@ The checks use the stored measurements of Table 2. Times on the accelerator are 
 bounds (`table_2`).
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 import pandas as pd
@@ -14,8 +15,9 @@ from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Panel, Panels
 from placerl.harness.papers.clocks import CONVOLUTIONS, at_both_clocks
+from placerl.harness.papers.device_table import DeviceTable
 from placerl.harness.papers.number import Number
-from placerl.harness.papers.ppo import table_2, table_2_iterations
+from placerl.harness.papers.ppo import table_2, table_2_devices, table_2_iterations, table_2_libraries
 from placerl.harness.papers.ppo.judged_iterations import (
     PARTS,
     Gains,
@@ -43,6 +45,7 @@ from placerl.harness.papers.ppo.table_2 import (
     outcome_of_bounds,
     upper_end,
 )
+from placerl.harness.papers.ppo.table_2_libraries import LIBRARIES_OF_THE_PAPER
 from placerl.primitives.fpga.cycles.ppo import PpoIteration
 
 SLIGHTLY = 1.5
@@ -200,7 +203,10 @@ class PongTimes(Claim):
     )
     needs = f"{table_2.NEEDS}; {table_2.NEEDS_CUDA}"
     assumptions = (partial(at_both_clocks, blocks=CONVOLUTIONS),)
-    measured_by = (partial(table_2_iterations.cells, benchmarks=("Pong",)),)
+    measured_by = tuple(
+        partial(module.cells, benchmarks=("Pong",)) for module in (table_2_iterations, table_2_libraries)
+    )
+    as_in_the_paper = LIBRARIES_OF_THE_PAPER
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         cpu = [gain for part in _speed_ups(frame, "Pong", CPU, "CPU") for gain in part]
@@ -220,6 +226,9 @@ class PongTimes(Claim):
             f"{cores_used_in_words(items.values())}"
         )
         return Finding(outcome_of_bounds(refuted), (*training, *inference, *over, *cpu), said)
+
+    def device_tables(self, frame: pd.DataFrame) -> Sequence[DeviceTable]:
+        return table_2_devices.tables(frame, "Pong")
 
     def panels(self, frame: pd.DataFrame) -> Panels:
         return [_panel(frame, "Pong")]

@@ -35,13 +35,13 @@ def tables(frame: pd.DataFrame, benchmark: str) -> list[DeviceTable]:
                 f"{one} = {getattr(iteration, VARIED[one])}" for one in VARIED if one != letter
             )
             by_sizes.setdefault((letter, others), []).append((library, column, iteration))
-    timed = {
-        kind: {
-            PpoIteration(**row.parameters.iteration): row
-            for row in rows_of(frame, EXPERIMENT, TIME, workload=BENCHMARKS[benchmark], device=kind)
-        }
-        for kind in (CPU, GPU)
-    } | {FPGA: joined(frame, benchmark)}
+    timed: dict[str, dict[PpoIteration, list[Any]]] = {
+        FPGA: {one: [row] for one, row in joined(frame, benchmark).items()}
+    }
+    for kind in (CPU, GPU):
+        timed[kind] = {}
+        for row in rows_of(frame, EXPERIMENT, TIME, workload=BENCHMARKS[benchmark], device=kind):
+            timed[kind].setdefault(PpoIteration(**row.parameters.iteration), []).append(row)
     return [
         _table(benchmark, letter, others, columns, timed) for (letter, others), columns in by_sizes.items()
     ]
@@ -52,11 +52,11 @@ def _table(
     letter: str,
     others: str,
     columns: Sequence[tuple[str, str, PpoIteration]],
-    timed: dict[str, dict[PpoIteration, Any]],
+    timed: dict[str, dict[PpoIteration, list[Any]]],
 ) -> DeviceTable:
     sizes = {iteration: getattr(iteration, VARIED[letter]) for _, _, iteration in columns}
     ours: Cells = {
-        kind: {size: [_entry(rows[one], one)] for one, size in sizes.items() if one in rows}
+        kind: {size: [_entry(row, one) for row in rows[one]] for one, size in sizes.items() if one in rows}
         for kind, rows in timed.items()
     }
     theirs = cells(

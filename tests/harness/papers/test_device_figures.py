@@ -17,6 +17,7 @@ FIGURES = [
     "PRL-F7",
     "PRL-F8",
     "PPO-T2",
+    "PPO-F11",
     "FIX-F8",
     "FIX-F10",
 ]
