@@ -129,7 +129,6 @@ NIGHT = Tier(
 NOT_AT_NIGHT = (
     "pong-dqn of MAP-F10 and PRL-F9, in this tier: a million of its gradient steps take 8 hours of a core and more; "
     "its trainings need a CUDA device, and are pieces of the tier full",
-    "LunarLander of PAL-F8: C++ threads, which are compared, have no such environment; the cart-pole takes its place",
 )
 """What the tier leaves out on every machine, with the reason."""
 

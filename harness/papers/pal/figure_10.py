@@ -32,6 +32,8 @@ from placerl.harness.papers.pal.figure_10_runs import (
 
 NEEDS_CURVES = "actor and learner throughput over cores (claim/PAL-F10, tier standard)"
 MODELLED = "equation 5 on curves that go on with the contention measured on fewer cores"
+FORMER = "cartpole-dqn"
+"""What earlier runs measured in place of PAL's LunarLander, which had no native environment."""
 LINEAR = 0.8
 """Throughput on n cores is linear if it is at least this share of n times one core's throughput."""
 SATURATED = 1.15
@@ -48,7 +50,7 @@ def rows_of(frame: pd.DataFrame, workload: str, kind: str) -> list[Any]:
 
 
 def workloads_of(frame: pd.DataFrame) -> list[str]:
-    return [name for name in WORKLOADS if rows_of(frame, name, TRAINING)]
+    return [name for name in (*WORKLOADS, FORMER) if rows_of(frame, name, TRAINING)]
 
 
 def cores_of(row: Any) -> tuple[int, int]:

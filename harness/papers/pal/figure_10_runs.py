@@ -6,8 +6,7 @@ whole trainings are run (VI-E, VI-G): on one core, where actor and learner take 
 the split that Equation 5 gives for the curves; and on the most cores with every split that divides environments and
 batch. Threads share both equally, so their numbers are multiples of 24 here, which every number of `CORES` divides.
 The threads are C++ threads on one replay (`primitives.training.parallel`), as many as a configuration has cores, to
-which they are pinned. All configurations of a phase take turns, one stretch of time each, in interleaved rounds. PAL's
-LunarLander has no native environment: the cart-pole takes its place.
+which they are pinned. All configurations of a phase take turns, one stretch of time each, in interleaved rounds.
 """
 
 from bisect import bisect_right
@@ -49,15 +48,17 @@ class Cores(Columns):
 EXPERIMENT = Experiment(
     "PAL-F10", "actors and learners over cores", "environment_steps_per_s gradient_steps_per_s", Cores
 )
-WORKLOADS = ("cartpole-dqn", "ant-ddpg")  # PAL VI-A
+WORKLOADS = ("lunarlander-dqn", "ant-ddpg", "ant-sac")  # PAL VI-A
 TIERS = ("standard", "full")
 MAPPING = Mapping.parse(NATIVE_MAPPING)
 CORES = (1, 2, 3, 4, 6, 8)  # PAL's machine has 8
 ACTORS = 24
 """Environments, divided among the actor threads: a multiple of every number of `CORES`."""
-BATCH_SIZES = {"cartpole-dqn": 48, "ant-ddpg": 240}
+BATCH_SIZES = {"lunarlander-dqn": 120, "ant-ddpg": 240, "ant-sac": 240}
 """Transitions per gradient step of each workload, divided among the learner threads: multiples of every number of
-`CORES`. PAL states no batch size."""
+`CORES`, near the workloads' own. PAL states no batch size."""
+INTERVAL = 1
+"""Environment steps for each gradient step (PAL VI-A)."""
 CAPACITY, STARTS = 20_000, 1_000
 """Of every training's replay, and environment steps before it learns, so that filling takes no time."""
 STRETCHES = 9
@@ -102,6 +103,7 @@ def measure(
     changes = (
         ("training.actors", ACTORS),
         ("training.batch_size", BATCH_SIZES[name]),
+        ("training.update_interval", INTERVAL),
         ("replay.capacity", CAPACITY),
         ("training.learning_starts", STARTS),
     )

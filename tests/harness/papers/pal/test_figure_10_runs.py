@@ -134,8 +134,9 @@ def test_subjects_take_turns_and_their_rows_say_how_noisy_they_are():
 def test_the_quick_tier_leaves_it_out():
     assert not figure_10_runs.cells(TIERS["quick"])
     assert [cell.key for cell in figure_10_runs.cells(TIERS["standard"])] == [
-        "claim/PAL-F10/cartpole-dqn",
+        "claim/PAL-F10/lunarlander-dqn",
         "claim/PAL-F10/ant-ddpg",
+        "claim/PAL-F10/ant-sac",
     ]
 
 
@@ -143,7 +144,7 @@ def test_the_quick_tier_leaves_it_out():
 @pytest.mark.timeout(1200)
 def test_curves_and_runs_have_their_cores(monkeypatch):
     monkeypatch.setattr(figure_10_runs, "CORES", (1, 2))
-    rows = figure_10_runs.measure("cartpole-dqn", silent, stretches=1, stretch_s=0.05)
+    rows = figure_10_runs.measure("lunarlander-dqn", silent, stretches=1, stretch_s=0.05)
     found = [(made.who, details_of(made)["actor_cores"], details_of(made)["learner_cores"]) for made in rows]
     cores = min(2, len(os.sched_getaffinity(0)))
     expected = [(COLLECTION, count, 0) for count in range(1, cores + 1)]

@@ -105,9 +105,9 @@ def test_a_split_on_either_side_may_be_faster(tmp_path: Path, faster: tuple[int,
 def test_a_workload_that_ran_on_one_core_hides_no_other(tmp_path: Path) -> None:
     runs = [(0, 1, 80.0), (1, 3, 280.0), (2, 2, 250.0)]
     rows = [*curves(4), *(row(TRAINING, a, b, rate) for a, b, rate in runs)]
-    alone = [replace(each, workload="cartpole-dqn") for each in (*curves(1), row(TRAINING, 0, 1, 80.0))]
+    alone = [replace(each, workload="lunarlander-dqn") for each in (*curves(1), row(TRAINING, 0, 1, 80.0))]
     claim = figure_12.EquationSplitsCores()
-    assert figure_10.WORKLOADS == ("cartpole-dqn", "ant-ddpg"), "that of one core comes first"
+    assert figure_10.WORKLOADS[:2] == ("lunarlander-dqn", "ant-ddpg"), "that of one core comes first"
     frame = frame_of(tmp_path, *alone, *rows)
     assert claim.judge(frame).outcome is Outcome.IN_KIND
     assert points(claim.draw(frame)) == {"run": 2, "equation 5 (modelled)": 1}

@@ -15,15 +15,15 @@ from placerl.harness.plan.tiers import TIERS
 from tests.harness.old_form import details_of, replace
 from tests.harness.papers.rows import compared, frame_of
 
-WORKLOADS = ("cartpole-dqn", "ant-ddpg")
-RLLIB = {"cartpole-dqn": "rllib", "ant-ddpg": "rllib_2_6_3"}
+WORKLOADS = ("lunarlander-dqn", "ant-ddpg")
+RLLIB = {"lunarlander-dqn": "rllib", "ant-ddpg": "rllib_2_6_3"}
 
 
 def threaded(
     ratio: float,
     cores: int,
     verdict: str = "faster",
-    name: str = "cartpole-dqn",
+    name: str = "lunarlander-dqn",
     baseline: str = "",
     one_thread: float | None = None,
 ) -> list[Row]:
@@ -150,7 +150,7 @@ def test_tianshou_alone_says_nothing_of_rllib(tmp_path: Path) -> None:
 
 def test_a_library_that_is_not_built_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "baseline_python", lambda name: Path("/nowhere"))
-    (row,) = figure_8.measure("cartpole-dqn", "tianshou", False, silent)
+    (row,) = figure_8.measure("lunarlander-dqn", "tianshou", False, silent)
     assert (row.status, row.value) == ("not_run", None)
     assert "needs the environment of tianshou" in row.reason
     assert details_of(row)["baseline"] == "tianshou, this project with C++ actors and learner, on 1 core"
@@ -171,7 +171,7 @@ def test_each_cell_compares_on_the_cores_that_its_key_names(monkeypatch: pytest.
 def test_threads_that_would_share_the_only_core_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {3})
     monkeypatch.setattr(registry, "baseline_python", lambda name: Path("/"))
-    (row,) = figure_8.measure("cartpole-dqn", "tianshou", True, silent)
+    (row,) = figure_8.measure("lunarlander-dqn", "tianshou", True, silent)
     assert (row.status, row.reason) == ("not_run", "not run: needs 2 cores: an actor's and a learner's")
 
 
@@ -183,9 +183,9 @@ def test_both_sides_are_confined_to_the_same_cores(
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {3, 5})
     monkeypatch.setattr(registry, "baseline_python", lambda name: Path("/"))
     monkeypatch.setattr(figure_8.rounds, "compare", lambda *_, settings, **__: asked.append(settings) or [])
-    figure_8.measure("cartpole-dqn", "tianshou", all_cores, silent)
+    figure_8.measure("lunarlander-dqn", "tianshou", all_cores, silent)
     assert [(settings.cpus, settings.threads) for settings in asked] == [(cpus, len(cpus))]
-    assert asked[0].returns.environment_steps == figure_8.WORKLOADS["cartpole-dqn"]
+    assert asked[0].returns.environment_steps == figure_8.WORKLOADS["lunarlander-dqn"]
     assert asked[0].single_threaded == (["tianshou"] if all_cores else [])
 
 
@@ -194,7 +194,7 @@ def test_ants_returns_are_compared_after_it_has_learned() -> None:
     assert figure_8.WORKLOADS["ant-ddpg"] >= 50_000
     seconds = {cell.key: cell.estimate_s for cell in figure_8.ConvergesFasterThanRllib().cells(TIERS["full"])}
     assert seconds["claim/PAL-F8/ant-ddpg/rllib_2_6_3/one-core"] == 630
-    assert seconds["claim/PAL-F8/cartpole-dqn/rllib/one-core"] == 270
+    assert seconds["claim/PAL-F8/ant-sac/rllib/one-core"] == 1030
 
 
 def test_the_full_tier_compares_with_what_trains_the_algorithm() -> None:
@@ -202,8 +202,9 @@ def test_the_full_tier_compares_with_what_trains_the_algorithm() -> None:
     assert [cell.key for cell in figure_8.ConvergesFasterThanRllib().cells(TIERS["full"])] == [
         f"claim/PAL-F8/{pair}/{words}"
         for name, libraries in (
-            ("cartpole-dqn", ("rllib", "tianshou")),
+            ("lunarlander-dqn", ("rllib", "tianshou")),
             ("ant-ddpg", ("rllib_2_6_3", "tianshou")),
+            ("ant-sac", ("rllib", "tianshou")),
         )
         for words in ("one-core", "all-cores")
         for pair in (f"{name}/{library}" for library in libraries)
