@@ -1,7 +1,7 @@
 """Times gradient steps with replay that stay on a device, next to the same steps called one by one by the host.
 
 Both use the kernels of one device, so that their ratio is what the host costs. Steps that stay there are timed alone
-and, where the device has the workload's environment, in whole rounds.
+and, where the device has the workload's environment, in whole rounds. Of PPO, whole iterations are timed.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from placerl.harness import workloads
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
+from placerl.harness.loop.schedule import is_on_policy
 from placerl.harness.measure.protocol import Case, Protocol, measure
 from placerl.harness.measure.statistics import FEWEST_SAMPLES
 from placerl.harness.pieces.storage import fitted
@@ -31,16 +33,22 @@ from placerl.primitives.replay import PrioritizedReplay
 from placerl.primitives.replay.device import DeviceStorage
 from placerl.primitives.replay.device.resident_prioritized import Prioritised, ResidentPrioritizedReplay
 from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
+from placerl.primitives.training.resident_iterations import ResidentIterations
 from placerl.primitives.training.resident_rounds import ResidentActing, ResidentRounds
 
-TIMED = (("cartpole-dqn", 32), ("hopper-ddpg", 256))
+TIMED = (("cartpole-dqn", 32), ("hopper-ddpg", 256), ("cartpole-ppo", 16_384))
 """Workloads and batch sizes that are timed by default."""
 ROUND, STEP, STRICT = "resident round", "resident step", "strict step"
 AHEAD = "resident step, 1 batch ahead"
-STEPS = {ROUND: 64, STEP: 64, AHEAD: 64, STRICT: 8}
+ITERATION = "resident iteration"
+STEPS = {ROUND: 64, STEP: 64, AHEAD: 64, STRICT: 8, ITERATION: 64}
 """Gradient steps of a timed call; the host waits once for all of a resident call."""
 CHUNK = 50_000
 """Items inserted at once."""
+ENVIRONMENTS = 4096
+"""Environments of PPO, whose samples are learnt from once: the sizes of PufferLib's own CartPole, with B (its
+`config/cartpole.ini`), so that their rates can be compared.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +57,11 @@ class ResidentStep(BenchResult, table="resident_step"):
 
     Attributes:
         gradient_steps: gradient steps of a timed call.
+        environment_steps: of PPO, environment steps of a timed call, over all environments.
     """
 
     gradient_steps: int | None = None
+    environment_steps: int | None = None
 
 
 def profile(
@@ -79,8 +89,9 @@ def profile(
                 **fields,
             )
         ]
+    item = widened(item) if is_on_policy(item) else fitted(item)
     timings = measure(
-        cases(fitted(item), batch_size, device.create(kind)),
+        cases(item, batch_size, device.create(kind)),
         Protocol(budget_s=budget_s, fewest_rounds=FEWEST_SAMPLES),
         progress=lambda done, total: report(done, total, "interleaved rounds"),
     )
@@ -91,7 +102,8 @@ def profile(
             backend=kind,
             device=kind,
             gradient_steps=STEPS[name],
-            capacity=fitted(item).replay.capacity,
+            environment_steps=STEPS[name] * batch_size if name == ITERATION else None,
+            capacity=item.replay.capacity,
             **fields,
         )
         for name, timing in timings.items()
@@ -111,8 +123,17 @@ def cases(item: Workload, batch_size: int, on: Device) -> Sequence[Case[Callable
             elsewhere=True,
         )
 
+    if is_on_policy(item):
+        return [case(ITERATION, _iterations)]
     whole = [case(ROUND, _rounds)] if item.environment.id in device_environments.ids() else []
     return [*whole, case(STEP, _steps), case(AHEAD, partial(_steps, ahead=1)), case(STRICT, _strict)]
+
+
+def widened(item: Workload) -> Workload:
+    """Return a workload of PPO with `ENVIRONMENTS`, and one epoch of their samples in an iteration."""
+    for name, value in (("training.actors", ENVIRONMENTS), ("algorithm.epochs", 1)):
+        item = workloads.override(item, name, value, str(Suite.BENCH_GPU))
+    return item
 
 
 def check(take: Callable[[int], float]) -> None:
@@ -182,6 +203,17 @@ def _rounds(item: Workload, batch_size: int, on: Device) -> Callable[[int], floa
     def take(number: int) -> float:
         rounds.run_rounds(number)
         return next(iter(rounds.losses.values()))
+
+    return take
+
+
+def _iterations(item: Workload, batch_size: int, on: Device) -> Callable[[int], float]:
+    learner, _ = _learner(item, batch_size, on)
+    iterations = ResidentIterations(learner, item.environment.id, range(item.training.actors))
+
+    def take(number: int) -> float:
+        iterations.run(-(-number // iterations.gradient_steps_each))
+        return next(iter(iterations.losses.values()))
 
     return take
 

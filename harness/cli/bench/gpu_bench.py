@@ -37,10 +37,15 @@ def table(rows: Sequence[ResidentStep]) -> str:
         lines.append([row.workload, size, row.device, row.primitive, shown(row, 1e6 / steps), times])
     columns = ("workload", "B", "device", "steps", "us a gradient step", "times the strict step's rate")
     said = [f"- {row.workload}, {row.primitive}: {row.reason}" for row in rows if row.reason]
+    for row in rows:
+        if row.environment_steps and row.value:
+            rate = row.environment_steps / row.value
+            said.append(f"- {row.workload}: {rate:,.0f} environment steps/s, each learnt from once.")
     head = [
         "# Gradient steps that stay on a device",
         "",
-        "Sampling, gathering, the gradient step and the priorities' update; a round has the environments too. "
+        "Sampling, gathering, the gradient step and the priorities' update; a round has the environments too, "
+        "and an iteration of PPO all of its parts. "
         "With a batch ahead, the next is sampled on a second stream while the learner works. "
         "Median and 95% interval over the rounds; provenance: measured; ~ too noisy.",
         "",

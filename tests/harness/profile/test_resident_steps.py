@@ -5,7 +5,7 @@ import pytest
 from placerl.harness import workloads
 from placerl.harness.core.progress import silent
 from placerl.harness.profile import resident_steps
-from placerl.harness.profile.resident_steps import AHEAD, ROUND, STEP, STRICT
+from placerl.harness.profile.resident_steps import AHEAD, ITERATION, ROUND, STEP, STRICT
 from placerl.primitives import device
 from placerl.primitives.device.base import KINDS
 from tests.primitives.device.kinds import device_of
@@ -45,6 +45,16 @@ def test_a_rehearsal_gives_a_row_for_each_way(monkeypatch: pytest.MonkeyPatch) -
     assert not [row.reason for row in rows if row.status == "failed"]
     assert all(row.value and row.gradient_steps == 2 and row.capacity == CAPACITY for row in rows)
     assert {row.suite for row in rows} == {"bench-gpu"}
+
+
+def test_a_rehearsal_of_ppo_states_its_environment_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resident_steps, "ENVIRONMENTS", 16)
+    monkeypatch.setattr(resident_steps, "STEPS", {ITERATION: 4})
+    device_of("opencl")
+    (row,) = resident_steps.profile(workloads.load("cartpole-ppo"), 128, "opencl", 0.1, silent)
+    assert (row.primitive, row.gradient_steps, row.environment_steps) == (ITERATION, 4, 512)
+    assert row.value
+    assert row.status != "failed"
 
 
 def test_without_the_device_a_row_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,16 @@
 """The table of gradient steps that stay on a device."""
 
+from typing import Any
+
 import pytest
 
 from placerl.harness.cli.bench import gpu_bench
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.profile.resident_steps import STEP, STRICT, ResidentStep
+from placerl.harness.profile.resident_steps import ITERATION, STEP, STRICT, ResidentStep
 
 
-def row(primitive: str, value: float | None, steps: int, **own: str) -> ResidentStep:
+def row(primitive: str, value: float | None, steps: int, **own: Any) -> ResidentStep:
     return ResidentStep(
         suite=gpu_bench.SUITE,
         workload="cartpole-dqn",
@@ -39,4 +41,13 @@ def test_the_device_is_one_of_the_kinds_and_each_workload_is_a_cell() -> None:
     with pytest.raises(UserError, match="--device: found gpu; allowed: opencl, cuda, host"):
         gpu_bench.bench("gpu", 1.0)
     keys = [cell.key for cell in gpu_bench.bench("host", 1.0).cells]
-    assert keys == ["bench-gpu/cartpole-dqn/32/host", "bench-gpu/hopper-ddpg/256/host"]
+    assert keys == [
+        "bench-gpu/cartpole-dqn/32/host",
+        "bench-gpu/hopper-ddpg/256/host",
+        "bench-gpu/cartpole-ppo/16384/host",
+    ]
+
+
+def test_of_ppo_the_rate_of_environment_steps_is_stated() -> None:
+    text = gpu_bench.table([row(ITERATION, 0.5, 64, environment_steps=2_000_000)])
+    assert "- cartpole-dqn: 4,000,000 environment steps/s, each learnt from once." in text
