@@ -270,21 +270,23 @@ def against_libraries(content: Content) -> list[AgainstLibraries]:
 
     Only whole trainings count, with both sides as they are.
     """
-    timed = sorted(
-        (c for c in content.comparisons if c.ratio is not None and _as_they_are(c)),
-        key=lambda c: (c.workload, c.batch_size or 0),
-    )
+    timed = whole_trainings(content)
     return [
         _against(workload, size, list(group))
         for (workload, size), group in groupby(timed, key=lambda c: (c.workload, c.batch_size))
     ]
 
 
-def _as_they_are(compared: BaselineComparison) -> bool:
-    """Return whether whole trainings were compared: a part of one, a feature or a number of cores follows a comma
+def whole_trainings(content: Content) -> list[BaselineComparison]:
+    """Return the comparisons of whole trainings with a ratio, with both sides as they are, by workload and batch size.
+
+    In other comparisons a part of a training, a feature or a number of cores follows a comma
     (`harness.compare.parts.label`).
     """
-    return "," not in compared.baseline
+    return sorted(
+        (c for c in content.comparisons if c.ratio is not None and "," not in c.baseline),
+        key=lambda c: (c.workload, c.batch_size or 0),
+    )
 
 
 def _against(workload: str, size: int | None, compared: list[BaselineComparison]) -> AgainstLibraries:

@@ -4,11 +4,11 @@ To be run after a new reference run is saved (`harness.store.reference`):
 
     python -m placerl.harness.report.headline standard
 
-It rewrites what stands between two comments of README.md, `docs/pictures/predicted-achieved.svg`, and
-`docs/results/<name>.md`, which lists every verdict that the current checks give for the run, and
-`docs/results/notes.md`, the notes on the papers, which depend on no run, `docs/results/verdicts.md`, the verdicts
-over all committed runs, `docs/results/devices.md`, their CPU, GPU and FPGA next to each other, with its pictures, and
-`docs/results/lent-gpus.md`, the best mappings for the CPU of one run with the GPU of another.
+It rewrites what stands between two comments of README.md, `docs/pictures/predicted-achieved.svg`,
+`docs/pictures/rates.svg`, and `docs/results/<name>.md`, which lists every verdict that the current checks give for the
+run, and `docs/results/notes.md`, the notes on the papers, which depend on no run, `docs/results/verdicts.md`, the
+verdicts over all committed runs, `docs/results/devices.md`, their CPU, GPU and FPGA next to each other, with its
+pictures, and `docs/results/lent-gpus.md`, the best mappings for the CPU of one run with the GPU of another.
 With `--page` it writes these pages alone.
 """
 
@@ -52,6 +52,7 @@ WIDTH_PX = 560  # of the picture
 _RETURNS = {FASTER: "with returns that are not clearly lower"}
 """What a verdict says to a reader; others are said as they are."""
 PICTURE = Path("docs", "pictures", "predicted-achieved.svg")
+RATES = Path("docs", "pictures", "rates.svg")
 NOTES = Path("docs", "results", "notes.md")
 VERDICTS = Path("docs", "results", "verdicts.md")
 DEVICES = Path("docs", "results", "devices.md")
@@ -106,7 +107,10 @@ def _results(content: Content) -> Iterator[str]:
             f"{regret.most_percent:.1f}% ({regret.provenance})"
         )
     for compared in answers.against_libraries(content):
-        if compared.sb3 and compared.sb3.ratio:
+        of_shipped = (
+            compared.workload in workloads.names()
+        )  # `placerl bench training` has workloads of its own
+        if of_shipped and compared.sb3 and compared.sb3.ratio:
             ratio, verdict = compared.sb3.ratio, compared.sb3.verdict
             yield (
                 f"Trains {_named(compared.workload)} {ratio.value:.3g} times as fast as Stable-Baselines3 on the same "
@@ -228,6 +232,8 @@ def write(name: str, root: Path = ROOT, *, page_alone: bool = False) -> list[Pat
         readme = root / "README.md"
         texts[readme] = in_readme(readme.read_text(encoding="utf-8"), results(content, name, joint))
         texts[root / PICTURE] = picture(content)
+        if compared := answers.whole_trainings(content):
+            texts[root / RATES] = standing_alone(plots.rates(compared))
     for path, text in texts.items():
         write_atomically(path, partial(_write_text, text))
     return list(texts)

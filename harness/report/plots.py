@@ -11,7 +11,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.papers import Verdict, charts
 from placerl.harness.papers.charts import Panel
 from placerl.harness.papers.device_figures import DeviceFigure
@@ -238,6 +238,51 @@ def gains(comparisons: Sequence[BaselineComparison]) -> Markup:
         logarithmic(axes.xaxis, [1.0, *ends], plain)
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return svg(figure, "gains", "throughput of this project over each baseline's")
+
+
+def rates(comparisons: Sequence[BaselineComparison]) -> Markup:
+    """Plot the rates of this project and of other libraries, and write next to each pair what both had learnt.
+
+    Args:
+        comparisons: comparisons with a ratio, at least one.
+    """
+    with mpl.rc_context(STYLE):
+        figure, axes = new_figure(0.9 + 0.5 * len(comparisons))
+        places = range(len(comparisons) - 1, -1, -1)
+        for index, label in enumerate(("this project", "the other library")):
+            drawn = [
+                (y, number)
+                for y, c in zip(places, comparisons, strict=True)
+                if (number := c.theirs if index else c.ours) is not None
+            ]
+            axes.errorbar(
+                [number.value for _, number in drawn],
+                [y for y, _ in drawn],
+                xerr=errors([number for _, number in drawn]),
+                label=label,
+                color=colour(index),
+                marker=MARKERS[index],
+                linestyle="none",
+                capsize=2,
+            )
+        axes.set_yticks(places, [f"{c.workload}, {c.baseline}\n{_learnt(c)}" for c in comparisons])
+        both = [number for c in comparisons for number in (c.ours, c.theirs) if number is not None]
+        counted = " or ".join(sorted({c.rate for c in comparisons}))
+        of = weakest(*(number.provenance for number in both))
+        axes.set(xlabel=f"{counted}/s ({of})", ylim=(-0.6, len(comparisons) - 0.4))
+        logarithmic(axes.xaxis, ends_of(both), thousands)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    return svg(
+        figure, "rates", "training rates of this project and of other libraries, with what both learnt"
+    )
+
+
+def _learnt(compared: BaselineComparison) -> str:
+    """Return the mean returns of both sides after the same steps, in words."""
+    ours, theirs = compared.our_return, compared.their_return
+    if ours is None or theirs is None:
+        return "returns not compared"
+    return f"return {ours.value:.3g}, theirs {theirs.value:.3g}"
 
 
 MOST_EPISODES = 400

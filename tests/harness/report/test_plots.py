@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import matplotlib as mpl
@@ -174,6 +175,18 @@ def test_the_label_of_the_gains_is_whole(monkeypatch: pytest.MonkeyPatch) -> Non
     kept[0].draw_without_rendering()
     label = kept[0].axes[0].xaxis.label.get_window_extent()
     assert label.x1 <= kept[0].bbox.x1
+
+
+def test_rates_stand_next_to_what_both_sides_learnt() -> None:
+    rates = gps(300.0), gps(3.0), gps(100.0), gps(1.0)
+    learnt = {"our_return": gps(194.0), "their_return": gps(236.0), "rate": "gradient steps"}
+    compared = BaselineComparison("cartpole-ddpg", 32, "sb3", *rates, "faster", "", **learnt)
+    drawn = plots.rates([compared, replace(compared, baseline="sbx", their_return=None)])
+    texts = re.findall(r"<text [^>]*>([^<]+)</text>", drawn)
+    assert {"cartpole-ddpg, sb3", "return 194, theirs 236", "cartpole-ddpg, sbx", "returns not compared"} <= {
+        *texts
+    }
+    assert "gradient steps/s (measured)" in texts
 
 
 def test_the_texts_of_a_heat_map_stay_in_their_cells(monkeypatch: pytest.MonkeyPatch) -> None:
