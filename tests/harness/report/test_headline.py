@@ -8,7 +8,7 @@ import pytest
 from placerl.harness.core.errors import UserError
 from placerl.harness.papers import Outcome, claims
 from placerl.harness.papers.machines import JointVerdict
-from placerl.harness.report import headline, reading
+from placerl.harness.report import answers, headline, plots, reading
 from placerl.harness.report.content import Content
 from placerl.harness.store import reference
 from placerl.harness.store.reference import Reference
@@ -149,6 +149,8 @@ def test_the_committed_table_and_picture_are_those_of_the_run() -> None:
     assert len(computed) > 4
     assert computed[:-1] == shown[:-1]
     assert any("times as fast" in result for result in computed)
-    picture = (headline.ROOT / headline.PICTURE).read_text(encoding="utf-8")
-    for parts in (r"<use ", r"<text [^>]*>([^<]+)</text>"):
-        assert re.findall(parts, picture) == re.findall(parts, headline.picture(content))
+    rates = headline.standing_alone(plots.rates(answers.whole_trainings(content)))
+    for path, drawn in ((headline.PICTURE, headline.picture(content)), (headline.RATES, rates)):
+        picture = (headline.ROOT / path).read_text(encoding="utf-8")
+        for parts in (r"<use ", r"<text [^>]*>([^<]+)</text>"):
+            assert re.findall(parts, picture) == re.findall(parts, drawn)
