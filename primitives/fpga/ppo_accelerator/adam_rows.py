@@ -1,4 +1,4 @@
-"""Adam for rows of P weights of both networks, with gradients of one or of both units (PPO 3.3, Fig. 9).
+"""Adam for rows of P weights of one or of both networks, with gradients of one or of both units (PPO 3.3, Fig. 9).
 
 Golden model: the tests' `GoldenNetwork.update`.
 """
@@ -52,6 +52,7 @@ class AdamRows(wiring.Component):
         side: P, numbers in a row.
         blocks: blocks of P x P of a network's weights.
         clips: whether gradients are clipped: multiplied by a factor that follows from their norm.
+        networks: 1 or 2.
 
     Ports:
         valid: In(1), a row comes. network: In(1), block: In(INDEX_BITS), row: In(range(P)): its place.
@@ -65,8 +66,8 @@ class AdamRows(wiring.Component):
         totals: Out(P x 32): the sums of the gradients, `Add.latency` cycles later.
     """
 
-    def __init__(self, *, side: int, blocks: int, clips: bool = False):
-        self.side, self.blocks, self.clips = side, blocks, clips
+    def __init__(self, *, side: int, blocks: int, clips: bool = False, networks: int = 2):
+        self.side, self.blocks, self.clips, self.networks = side, blocks, clips, networks
         words = data.ArrayLayout(WORD_BITS, side)
         load = {
             "moment": Moment,
@@ -98,7 +99,7 @@ class AdamRows(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         side, load = self.side, self.load
-        depth = 2 * self.blocks * side
+        depth = self.networks * self.blocks * side
         memories = {name: Ram(width=side * WORD_BITS, depth=depth) for name in ("mean", "square")}
 
         def address(network: Any, block: Any, row: Any) -> Any:

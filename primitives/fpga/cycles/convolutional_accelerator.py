@@ -1,0 +1,94 @@
+"""Cycles of the convolutional accelerator (`fpga.convolution.accelerator`), in closed form: of its steps, and of a run.
+
+Both queues work at the same time, and a step begins once the steps of the other one are done on which it depends.
+Exact for the accelerator with all tensors on the chip; `tests/primitives/fpga/convolution` compares it with the RTL.
+With tensors in external memory, bands of windows come from there while the array works on the band before (PPO 4): a
+transformation then takes at least the time of its lines' transfer, and so do the rows that a product writes or reads.
+"""
+
+from dataclasses import dataclass
+
+from placerl.primitives.fpga.convolution.program import BandProduct, ImageRun
+from placerl.primitives.fpga.cycles.communication import Channel
+from placerl.primitives.fpga.cycles.ppo_accelerator import STEP_CYCLES, WAITS, occupied_cycles
+
+TRANSFORM_CYCLES = 4
+"""Of a transformation beyond its moves: the first one, the tensor's memory, noticing the end, and fetching the next."""
+APPLY_CYCLES = 4
+"""Of Adam's step beyond its rows and their wait."""
+ACCUMULATE_WAIT = 4
+"""Cycles from the last row of a band's gradient until its sum is written."""
+WORD_BYTES = 4
+TENSOR_LINES = {"ACTIVATE": 1, "DERIVE": 2}
+"""Lines of external memory for each line that a product moves: one is written, and in DERIVE one is read."""
+
+
+@dataclass(frozen=True)
+class RunCycles:
+    """The cycles of a run.
+
+    Attributes:
+        total: from its begin to the end of its last step.
+        waited: those in which products waited for the layout transformation.
+        memory: those that transfers from and to external memory took beyond the steps' own cycles.
+    """
+
+    total: int
+    waited: int = 0
+    memory: int = 0
+
+    def __add__(self, other: "RunCycles") -> "RunCycles":
+        return RunCycles(self.total + other.total, self.waited + other.waited, self.memory + other.memory)
+
+
+def product_cycles(step: BandProduct, side: int, activation: str) -> int:
+    """Return the cycles from a product's start to that of the next, if that waits for nothing.
+
+    Args:
+        activation: "tanh" or "relu".
+    """
+    if step.shape is None:
+        return step.lines + WAITS[activation]["UPDATE"] + APPLY_CYCLES
+    wait = ACCUMULATE_WAIT if step.kind == "ACCUMULATE" else WAITS[activation][step.kind]
+    return occupied_cycles(step.shape, side=side, dataflow=step.dataflow) + step.lines + wait + STEP_CYCLES
+
+
+def run_cycles(
+    run: ImageRun, *, side: int, activation: str = "relu", memory: Channel | None = None
+) -> RunCycles:
+    """Return the cycles of a run.
+
+    Args:
+        activation: "tanh" or "relu".
+        memory: external memory that holds the tensors; None: they are on the chip.
+    """
+    moves = [step.moves for step in run.transforms]
+    takes = [product_cycles(step, side, activation) for step in run.products]
+    streamed = 0
+    if memory is not None:
+        line = WORD_BYTES * side
+        for number, alone in enumerate(moves):
+            moves[number] = max(alone, memory.transfer_cycles(alone * line))
+            streamed += moves[number] - alone
+        for number, step in enumerate(run.products):
+            if lines := step.lines * TENSOR_LINES.get(step.kind, 0):
+                more = max(0, memory.transfer_cycles(lines * line) - step.lines)
+                takes[number], streamed = takes[number] + more, streamed + more
+    filled: list[int] = []  # the cycle in which each transformation is done
+    done: list[int] = []  # and each product
+    free_transform = free_product = 2
+    waited = 0
+    while len(filled) < len(moves) or len(done) < len(takes):
+        at = len(filled)
+        if at < len(moves) and run.transforms[at].after <= len(done):
+            after = run.transforms[at].after
+            start = max(free_transform, done[after - 1] if after else 0)
+            free_transform = start + moves[at] + TRANSFORM_CYCLES
+            filled.append(free_transform - 1)
+            continue
+        step = run.products[len(done)]
+        start = max(free_product, filled[step.after - 1] if step.after else 0)
+        waited += start - free_product
+        free_product = start + takes[len(done)]
+        done.append(free_product - 1)
+    return RunCycles(max(free_product, free_transform) - 1, waited, streamed)
