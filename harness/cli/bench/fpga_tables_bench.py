@@ -1,9 +1,10 @@
 """Prints tables that compare this project's hardware blocks with the papers'.
 
-    placerl bench fpga-tables differences|replay|resources|placement [--json] [--count]
+    placerl bench fpga-tables differences|replay|pong|resources|placement [--json] [--count]
 
 The tables are: simulated clock cycles next to the papers' formulas, with the reasons for the differences, for the
-blocks of PPO and MAP (`differences`) or for the replay alone (`replay`); the FPGA resources, such as look-up tables,
+blocks of PPO and MAP (`differences`) or for the replay alone (`replay`); the cycles of Pong's passes on PPO's
+accelerator with convolutions, and what they wait for (`pong`); the FPGA resources, such as look-up tables,
 that the blocks need (`resources`); and the clock frequencies that blocks reach (`placement`).
 """
 
@@ -19,9 +20,10 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.papers import resources as papers_resources
 from placerl.primitives.fpga.cycles import difference_table
 from placerl.primitives.fpga.cycles.difference_table import CycleDifference
+from placerl.primitives.fpga.export import toolchain
 from placerl.primitives.fpga.tools import counted, placement, resources
 
-TABLES = ("differences", "replay", "resources", "placement")
+TABLES = ("differences", "replay", "pong", "resources", "placement")
 
 
 def _show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -35,6 +37,37 @@ def print_differences(rows: Iterable[CycleDifference], as_json: bool) -> None:
         return
     title = "Clock cycles. formula: the papers', `modelled`; simulated: the RTL here, `simulated`"
     _show(title, difference_table.COLUMNS, [row.cells() for row in rows])
+
+
+def print_pong(as_json: bool) -> None:
+    """Print the cycles of Pong's passes on the convolutional accelerator, and those that they wait."""
+    from placerl.primitives.fpga.cycles import pong
+
+    passes = list(pong.passes())
+    if as_json:
+        print_json([{"provenance": "modelled", "clock_hz": pong.CLOCK_HZ, **asdict(one)} for one in passes])
+        return
+    title = (
+        f"Pong's passes on {pong.SIDE} x {pong.SIDE} in float32, `modelled`: cycles of the closed form that the tests "
+        "compare with the RTL, and of PPO's Equation 6"
+    )
+    columns = ["pass", "samples", "tensors", "dataflow", "cycles", "Equation 6", "waited", "memory", "ms"]
+    lines = [
+        [
+            one.name,
+            str(one.batch),
+            one.memory,
+            one.dataflow,
+            *(f"{n:,}" for n in (one.cycles.total, one.stated, one.cycles.waited, one.cycles.memory)),
+            f"{1e3 * one.cycles.total / pong.CLOCK_HZ:.2f}",
+        ]
+        for one in passes
+    ]
+    _show(title, columns, lines)
+    say(
+        "waited: the array waited for the layout transformation. memory: transfers lengthen steps by that, which the "
+        f"array's work partly hides. ms: at PPO's {1e-6 * pong.CLOCK_HZ:g} MHz."
+    )
 
 
 def cells(check: bool) -> list[dict[str, Any]]:
@@ -158,6 +191,9 @@ def main(
         print_differences(
             [row for row in rows if name != "replay" or row.block.startswith("replay")], as_json
         )
+    elif name == "pong":
+        not_run(toolchain.missing(toolchain.DESCRIBES))
+        print_pong(as_json)
     elif name == "placement":
         if count:
             not_run(placement.unavailable_reason())

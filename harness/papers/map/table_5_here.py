@@ -1,7 +1,7 @@
 """Compares MAP Table V with the devices here: what Algorithm 3 chooses from their times, and what mappings gain.
 
 A cell of the table, a workload and a batch size, is judged where one machine's CPU and GPU were timed, next to the
-simulated FPGA. The FPGA here has no design for Pong's convolutions, so that Pong's cells are not.
+simulated FPGA. MAP's learner here has no convolutions, so that Pong's cells are not.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,7 +4,7 @@ The host's work (environments, advantages, mini-batches, the objective) is timed
 this project's float32 accelerator by its closed form. Transfers take the time of their bytes on the platform's link.
 MAP states no latency for its link, which is PPO's too: the rows state how many transfers there are, so that claims can
 be judged without a latency and with the 1 ms that PRL's authors list for another board. Only the robots' iterations
-run: Pong's claims are about a GPU, and its convolutions have no such design.
+run: Pong's claims are about a GPU.
 """
 
 from collections.abc import Sequence

@@ -24,12 +24,13 @@ class BandTransform:
     """A step of the layout transformation.
 
     Attributes:
-        moves: its lines.
+        moves: its lines, of which `reads` are read from the tensors.
         after: products of the run that are done before.
         fields: the fields of a `step.TransformStep`.
     """
 
     moves: int
+    reads: int
     after: int
     fields: dict[str, Any]
 
@@ -279,7 +280,8 @@ class ImageProgram:
         windows = command | {"source": command["source"] + first}
         after = run.free(barrier)
         stated = {"to_deltas": 0, **fields, "windows": windows, "after": after}
-        run.transforms.append(BandTransform(moves, after, stated))
+        reads = 0 if first == ONES_LINE else moves
+        run.transforms.append(BandTransform(moves, reads, after, stated))
 
     def _product(self, run: ImageRun, kind: str, layer: int, shape: GemmShape, **fields: Any) -> None:
         dataflow = GRADIENT_DATAFLOW

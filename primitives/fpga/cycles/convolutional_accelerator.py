@@ -30,7 +30,7 @@ class RunCycles:
     Attributes:
         total: from its begin to the end of its last step.
         waited: those in which products waited for the layout transformation.
-        memory: those that transfers from and to external memory took beyond the steps' own cycles.
+        memory: those by which transfers from and to external memory lengthen steps; the array's work hides some.
     """
 
     total: int
@@ -67,12 +67,13 @@ def run_cycles(
     streamed = 0
     if memory is not None:
         line = WORD_BYTES * side
-        for number, alone in enumerate(moves):
-            moves[number] = max(alone, memory.transfer_cycles(alone * line))
-            streamed += moves[number] - alone
-        for number, step in enumerate(run.products):
-            if lines := step.lines * TENSOR_LINES.get(step.kind, 0):
-                more = max(0, memory.transfer_cycles(lines * line) - step.lines)
+        for number, step in enumerate(run.transforms):
+            if step.reads:
+                more = max(0, memory.transfer_cycles(step.reads * line) - step.moves)
+                moves[number], streamed = moves[number] + more, streamed + more
+        for number, product in enumerate(run.products):
+            if lines := product.lines * TENSOR_LINES.get(product.kind, 0):
+                more = max(0, memory.transfer_cycles(lines * line) - product.lines)
                 takes[number], streamed = takes[number] + more, streamed + more
     filled: list[int] = []  # the cycle in which each transformation is done
     done: list[int] = []  # and each product
@@ -86,8 +87,8 @@ def run_cycles(
             free_transform = start + moves[at] + TRANSFORM_CYCLES
             filled.append(free_transform - 1)
             continue
-        step = run.products[len(done)]
-        start = max(free_product, filled[step.after - 1] if step.after else 0)
+        needed = run.products[len(done)].after
+        start = max(free_product, filled[needed - 1] if needed else 0)
         waited += start - free_product
         free_product = start + takes[len(done)]
         done.append(free_product - 1)

@@ -31,6 +31,15 @@ def test_differences_are_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert row == "| core | 1 x 1 | 10 | 12 | +2 | fill +2 |"
 
 
+def test_pongs_passes_state_where_they_come_from(capsys: pytest.CaptureFixture[str]) -> None:
+    fpga_tables_bench.main("pong", as_json=True)
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["provenance"] for row in rows} == {"modelled"}
+    fpga_tables_bench.main("pong")
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith(("| forward", "| training")) for line in lines) == len(rows)
+
+
 def test_cells_stand_beside_the_papers(capsys: pytest.CaptureFixture[str]) -> None:
     rows = fpga_tables_bench.cells(check=False)
     assert {row["block"] for row in rows} == set(counted.SUBJECTS), (
