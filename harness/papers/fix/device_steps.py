@@ -151,11 +151,19 @@ def _seconds(step: Callable[[], object], steps: int) -> float:
     return perf_counter() - begin_s
 
 
+def every_on_gpu(frame: pd.DataFrame, quantity: str, words: str) -> dict[int, dict[str, Number]]:
+    """Return the rates of the float steps on a CUDA device, ascending, by batch size and then by backend."""
+    rates: dict[int, dict[str, Number]] = {}
+    for row in sorted(rows_of(frame, EXPERIMENT, quantity), key=lambda row: (row.batch_size, row.value)):
+        if row.device.startswith(GPU):
+            size = int(row.batch_size)
+            rates.setdefault(size, {})[row.backend] = number(row, f"GPU, batch size {size}: {words}")
+    return rates
+
+
 def on_gpu(frame: pd.DataFrame, quantity: str, words: str) -> dict[int, Number]:
     """Return the highest rate of the float steps on a CUDA device, by ascending batch size."""
-    ascending = sorted(rows_of(frame, EXPERIMENT, quantity), key=lambda row: row.value)
-    rows = {int(row.batch_size): row for row in ascending if row.device.startswith(GPU)}
-    return {size: number(row, f"GPU, batch size {size}: {words}") for size, row in sorted(rows.items())}
+    return {size: [*some.values()][-1] for size, some in every_on_gpu(frame, quantity, words).items()}
 
 
 def cells(tier: TierLimits) -> list[Cell]:

@@ -251,7 +251,7 @@ def rates_table(
         on_gpu: quantity of the float steps on the GPU.
     """
     on_cpu = _steps(frame, quantity).get(FLOAT, {})
-    gpu = device_steps.on_gpu(frame, on_gpu, "steps in floats")
+    gpu = device_steps.every_on_gpu(frame, on_gpu, "steps in floats")
     fpga = {
         size: [
             Entry(rates[size], f"{bits}-bit activations") for bits, rates in on_fpga.items() if size in rates
@@ -260,7 +260,10 @@ def rates_table(
     }
     ours = {
         CPU: {size: [Entry(number(row, FLOAT), "floats, native")] for size, row in on_cpu.items()},
-        GPU: {size: [Entry(rate, "floats, torch")] for size, rate in gpu.items()},
+        GPU: {
+            size: [Entry(rate, f"floats, {how}") for how, rate in rates.items()]
+            for size, rates in gpu.items()
+        },
         FPGA: {size: some for size, some in fpga.items() if some},
     }
     missing = {
