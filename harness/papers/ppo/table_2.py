@@ -332,20 +332,20 @@ class PlatformsCompared(OfRobots):
                 over_gpu.append(gain)
                 lower.append(_below(gain, iteration, published))
         mine = frame[frame["workload"].isin([BENCHMARKS[benchmark] for benchmark in MUJOCO])]
-        stand_ins = [gain.ratio for gain in gains(mine, "sb3")]
+        over_sb3 = [gain.ratio for gain in gains(mine, "sb3")]
         explanation = (
-            "Stable-Baselines3's PPO stands in for OpenAI Baselines and Spinning Up."
-            if stand_ins
-            else "Stable-Baselines3's PPO, which stands in for OpenAI Baselines and Spinning Up, was not run beside it "
+            "Gains over Stable-Baselines3's PPO, a library of today, are listed."
+            if over_sb3
+            else "Stable-Baselines3's PPO, a library of today, was not run beside it "
             "(`placerl compare hopper-ppo --baselines sb3`)."
         )
         if not ours:
-            return Finding(Outcome.NOT_RUN, tuple(stand_ins), explanation, needs=f"{NEEDS}; {NEEDS_CUDA}")
+            return Finding(Outcome.NOT_RUN, tuple(over_sb3), explanation, needs=f"{NEEDS}; {NEEDS_CUDA}")
         explanation = f"{explanation} {BOUNDS} {cores_used_in_words(timed)} Of {programs_in_words(timed)}."
         if not over_gpu:
-            return Finding(Outcome.NOT_RUN, (*ours, *stand_ins), explanation, needs=NEEDS_CUDA)
+            return Finding(Outcome.NOT_RUN, (*ours, *over_sb3), explanation, needs=NEEDS_CUDA)
         outcome = outcome_of_bounds([upper_end(gain) < 1 for gain in over_gpu], lower)
-        return Finding(outcome, (*ours, *over_gpu, *stand_ins), explanation)
+        return Finding(outcome, (*ours, *over_gpu, *over_sb3), explanation)
 
     def device_tables(self, frame: pd.DataFrame) -> Sequence[DeviceTable]:
         return [table for benchmark in MUJOCO for table in table_2_devices.tables(frame, benchmark)]

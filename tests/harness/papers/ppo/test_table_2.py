@@ -232,14 +232,14 @@ def test_what_a_gpu_is_for_is_not_run_without_one(tmp_path: Path) -> None:
     assert finding("PPO-T2", tmp_path / "c", here, on_gpu).outcome is Outcome.NOT_REPRODUCED
 
 
-def test_stable_baselines3_stands_in_where_it_was_compared(tmp_path: Path) -> None:
+def test_gains_over_stable_baselines3_are_listed_where_it_was_compared(tmp_path: Path) -> None:
     here = rows("Hopper", SMALL, 1.0, 2.0, 4.0)
     alone = finding("PPO-T2", tmp_path / "alone", here)
     assert "was not run beside it" in alone.explanation
     ours = compared(2.0, "faster", workload="hopper-ppo")
     other = compared(5.0, "faster", workload="pong-ppo")
     found = finding("PPO-T2", tmp_path / "compared", here, [ours, other])
-    assert found.explanation.startswith("Stable-Baselines3's PPO stands in for OpenAI Baselines")
+    assert found.explanation.startswith("Gains over Stable-Baselines3's PPO, a library of today")
     assert [number.value for number in found.ours[len(alone.ours) :]] == [2.0]
     without = finding("PPO-T2", tmp_path / "without", [ours])
     assert (without.outcome, [number.value for number in without.ours]) == (Outcome.NOT_RUN, [2.0])
