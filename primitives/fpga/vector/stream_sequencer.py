@@ -1,6 +1,6 @@
 """The sequencer of a stream or reduction unit, which reads a tensor's words and signals when the unit is done.
 
-Golden model: `sequence_cycles`.
+Golden model: `cycles.simulated_units.sequence_cycles`.
 """
 
 from amaranth.hdl import Module, Signal
@@ -9,7 +9,6 @@ from amaranth.lib.wiring import In, Out
 
 WORD_COUNT_BITS = 32
 LATENCY_BITS = 16
-MEMORY_CYCLES = 2  # the address is registered, and the memory answers one cycle later
 
 
 # A tensor to stream: its memory words, 1 or more; the unit's latency from its last word to its last result, in cycles.

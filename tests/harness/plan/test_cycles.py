@@ -13,7 +13,7 @@ from placerl.harness.core.progress import silent
 from placerl.harness.papers.prl import algorithm_1
 from placerl.harness.plan import cycles
 from placerl.harness.plan.cycles import DesignNeed, Difference
-from placerl.harness.plan.tiers import Tier
+from placerl.harness.plan.tiers import TIERS, Tier
 from placerl.primitives import disk_cache
 from placerl.primitives.fpga.cycles import blocks, timed_block
 from placerl.primitives.fpga.cycles.table import CyclesTable, DesignKey, committed, parsed, size_text
@@ -156,9 +156,8 @@ def test_the_table_has_all_that_the_quick_tier_needs_and_nothing_is_simulated_fo
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("tier", ["quick", "standard"])  # `placerl cycles --list` names what full lacks
-def test_the_table_has_all_that_a_tier_needs(tier: str) -> None:
-    assert [(need.name, list(need.missing)) for need in cycles.needs([tier]) if need.missing] == []
+def test_the_table_has_all_that_the_tiers_need() -> None:
+    assert [(need.name, list(need.missing)) for need in cycles.needs(list(TIERS)) if need.missing] == []
 
 
 @pytest.mark.slow

@@ -14,10 +14,10 @@ from tests.primitives.learner.graph_cases import make, named_leaves, random_batc
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga import simulation
-from placerl.primitives.fpga.cycles.blocks import every_block, stream_sequencer
+from placerl.primitives.fpga.cycles.blocks import every_block, gemm
 from placerl.primitives.fpga.cycles.blocks.learner_pipeline import stalled_after
 from placerl.primitives.fpga.cycles.convolution import MOVE_CYCLES
-from placerl.primitives.fpga.cycles.simulated_units import GemmUnit, sequence_cycles
+from placerl.primitives.fpga.cycles.simulated_units import GemmUnit
 from placerl.primitives.fpga.cycles.timed_block import SIMULATE_VARIABLE, MissingCyclesError
 from placerl.primitives.fpga.export import toolchain
 from placerl.primitives.fpga.gemm.plan import GemmShape
@@ -102,6 +102,5 @@ def test_cycles_are_those_of_the_table_or_simulated_once_and_kept(
     for block in every_block().values():
         monkeypatch.setattr(block, "_library", refuse)
     assert FpgaExecutable(graphs, side=4).step_cycles("full") == first
-    monkeypatch.setattr(stream_sequencer.BLOCK, "_recorded", {})
     with pytest.raises(AssertionError, match="simulated again"):
-        sequence_cycles(12_345, 67)
+        gemm.BLOCK([4, False, "blocked"], [12_345, 6, 7, "NS"])

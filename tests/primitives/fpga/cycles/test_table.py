@@ -82,14 +82,14 @@ def test_every_block_is_found_by_its_file_and_has_its_name() -> None:
 
 
 def test_a_design_of_changed_code_or_of_no_block_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    sequencer = blocks.every_block()["stream_sequencer"]
+    layout = blocks.every_block()["layout_transform"]
     table = CyclesTable(
         {
-            sequencer.design([]): DesignKey("", "another", sequencer.code()[1]),
+            layout.design([]): DesignKey("", "another", layout.code()[1]),
             '"gone" [1]': KEY,
-            sequencer.design([1]): DesignKey("", *sequencer.code()),
+            layout.design([1]): DesignKey("", *layout.code()),
         }
     )
     monkeypatch.setattr(blocks, "committed", lambda: table)
     monkeypatch.setattr("placerl.primitives.fpga.cycles.timed_block.committed", lambda: table)
-    assert blocks.changed_designs() == ['"stream_sequencer" []', '"gone" [1]']
+    assert blocks.changed_designs() == ['"layout_transform" []', '"gone" [1]']

@@ -8,7 +8,6 @@ from placerl.primitives.fpga.floating_point import golden
 from placerl.primitives.fpga.floating_point.golden import Array
 from placerl.primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
 from placerl.primitives.fpga.vector.random_generator import MEAN, UNIFORM_BITS, WORD_BITS, State
-from placerl.primitives.fpga.vector.stream_sequencer import MEMORY_CYCLES
 
 
 def gaussian_golden(states: Sequence[State], count: int) -> Array:
@@ -42,14 +41,3 @@ def exploration_program(deviation: float) -> StreamProgram:
     b = ProgramBuilder(2)
     noisy = b.apply("add", 0, b.apply("mul", 1, b.constant(deviation)))
     return b.finished([b.apply("minimum", b.apply("maximum", noisy, b.constant(-1)), b.constant(1))])
-
-
-def sequence_cycles(words: int, latency: int) -> int:
-    """Return the cycles from taking a command until the last result is written.
-
-    A word is read per cycle; the address and the memory add `MEMORY_CYCLES`, and the unit its latency.
-
-    Args:
-        latency: cycles from the unit's last input to its last result.
-    """
-    return words + latency + MEMORY_CYCLES

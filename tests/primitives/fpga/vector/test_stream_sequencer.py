@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
+from placerl.primitives.fpga.cycles.simulated_units import sequence_cycles
 from placerl.primitives.fpga.vector.stream_sequencer import StreamSequencer
 from tests.primitives.fpga import restarted
-from tests.primitives.fpga.vector.golden import sequence_cycles
 
 
 @settings(max_examples=10, deadline=None)
