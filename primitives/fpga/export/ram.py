@@ -14,14 +14,16 @@ from placerl.primitives.fpga.export.ram_verilog import RAM_MODULE
 class Ram(wiring.Component):
     """A memory of `depth` words of `width` bits, initially 0, which reads and writes one word each per cycle.
 
+    With `ultra` its instance asks synthesis for UltraRAMs (`ram_style`); otherwise synthesis chooses.
+
     Ports:
         read_enable (in, 1), read_address (in, log2 depth): the word is on `read_data` (out, `width`) in the next
             cycle and stays there until the next read. A word being written is read with its old value.
         write_enable (in, 1), write_address (in, log2 depth), write_data (in, `width`): written at the cycle's end.
     """
 
-    def __init__(self, *, width: int, depth: int) -> None:
-        self.width, self.depth = width, depth
+    def __init__(self, *, width: int, depth: int, ultra: bool = False) -> None:
+        self.width, self.depth, self.ultra = width, depth, ultra
         address = max(1, ceil_log2(depth))
         super().__init__(
             {
@@ -39,6 +41,7 @@ class Ram(wiring.Component):
         if isinstance(platform, ExportPlatform):
             m.submodules.words = Instance(
                 RAM_MODULE,
+                **({"a_ram_style": "ultra"} if self.ultra else {}),
                 p_WIDTH=self.width,
                 p_DEPTH=self.depth,
                 p_ADDRESS_WIDTH=len(self.read_address),

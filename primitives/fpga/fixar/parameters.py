@@ -159,7 +159,11 @@ class ParameterMemory(wiring.Component):
             "actor_gradient": shape.actor_blocks,
             "critic_gradient": shape.critic_blocks,
         }
-        banks = {name: [Ram(width=width, depth=depth) for _ in range(side)] for name, depth in depths.items()}
+        # Left to itself, synthesis would take more block RAMs than FIX's board has, and leave most UltraRAMs.
+        banks = {
+            name: [Ram(width=width, depth=depth, ultra=name in ("weight", "target")) for _ in range(side)]
+            for name, depth in depths.items()
+        }
         moments = Ram(width=side * (MEAN_BITS + SQUARE_BITS), depth=shape.words)
         copies = Ram(width=2 * width, depth=shape.words)  # of weights and targets
         m.submodules.moments, m.submodules.copies = moments, copies

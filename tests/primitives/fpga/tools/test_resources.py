@@ -10,6 +10,7 @@ from amaranth import Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from placerl.primitives.fpga.export import verilog
 from placerl.primitives.fpga.export.ram import Ram
 from placerl.primitives.fpga.export.ram_verilog import RAM_VERILOG
 from placerl.primitives.fpga.tools import resources
@@ -92,6 +93,14 @@ def test_addresses_are_told_apart_in_text() -> None:
     assert "words[read_address]" not in text
     assert "placerl_address #(.WIDTH(ADDRESS_WIDTH)) apart" in text
     assert resources._addresses_apart("module top;\nendmodule\n") == "module top;\nendmodule\n"
+
+
+def test_memories_that_ask_for_ultra_ram_have_a_module_that_yosys_reads() -> None:
+    text = resources._ultra_asked(verilog.export(Ram(width=40, depth=3, ultra=True)))
+    assert "placerl_ultra_ram #(" in text
+    assert '  (* ram_style = "ultra" *)\n  reg [WIDTH-1:0] words [0:DEPTH-1];' in text
+    plain = verilog.export(Ram(width=40, depth=3))
+    assert resources._ultra_asked(plain) == plain
 
 
 def test_cells_are_added_up() -> None:
