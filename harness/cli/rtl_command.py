@@ -96,6 +96,7 @@ def rtl(
     from placerl.primitives.fpga.export import verilog
     from placerl.primitives.fpga.export.published import published
     from placerl.primitives.fpga.host import with_axi_names
+    from placerl.primitives.fpga.tools.design_page import page
 
     module = name.replace("-", "_")
     # As the command line takes them: "true", not "True".
@@ -120,6 +121,7 @@ def rtl(
             block.make(**values), module, block.description, block.bench if bench else None, block.board
         )
         _forget_components()
+        files[f"{module}.md"] = page(block, values, design, path.read_text(), module)
         for file, text in files.items():
             write_atomically(folder / file, lambda path, text=text: path.write_text(text))  # type: ignore[misc]
             yield folder / file

@@ -3,6 +3,8 @@
 Golden model: the tests' `GoldenNetwork`; its host in a simulation is the tests' `HostedAccelerator`.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
@@ -28,6 +30,7 @@ class PpoAcceleratorTop(wiring.Component):
 
     Attributes:
         register_map: its registers; with clipping it has more of them.
+        programs: of the networks that its sizes are for, if they are known.
 
     Ports:
         s_axil: In(AxiLite), the registers.
@@ -41,8 +44,8 @@ class PpoAcceleratorTop(wiring.Component):
 
     register_map = REGISTERS
 
-    def __init__(self, sizes: AcceleratorSizes):
-        self.accelerator = PpoAccelerator(sizes)
+    def __init__(self, sizes: AcceleratorSizes, programs: Sequence[NetworkProgram] = ()):
+        self.accelerator, self.programs = PpoAccelerator(sizes), tuple(programs)
         self.sizes, self.register_map = sizes, registers(clips=sizes.clips)
         rows = axi_stream(sizes.side * WORD_BITS)
         super().__init__(
@@ -222,4 +225,5 @@ def accelerator_for(
         clips: whether it clips gradients by their norm.
     """
     programs = programs_for(network, side=side, batch=batch)
-    return PpoAcceleratorTop(sizes_for(*programs, relu=relu, clips=clips))
+    sizes = sizes_for(*programs, relu=relu, clips=clips)
+    return PpoAcceleratorTop(sizes, [replace(program, clips=clips) for program in programs])

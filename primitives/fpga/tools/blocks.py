@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -10,6 +10,15 @@ from typing import Annotated, Any, get_args
 from placerl.primitives.fpga.bench import block_stimuli as stimuli
 from placerl.primitives.fpga.bench.core_file import Board
 from placerl.primitives.fpga.bench.files import Bench, recorded
+from placerl.primitives.fpga.cycles.difference_table import CycleDifference
+from placerl.primitives.fpga.cycles.of_designs import (
+    of_core,
+    of_fixar,
+    of_learner,
+    of_map,
+    of_ppo,
+    of_replay,
+)
 
 
 @dataclass(frozen=True)
@@ -307,12 +316,14 @@ class Block:
         make: creates the block from keyword arguments, which are its parameters.
         bench: makes the files of its bench for an export; None if it has none.
         board: a board on which it runs; None if none has a top level for it.
+        cycles: yields its cycles by a paper's formula and of the hardware; None if no paper has a formula.
     """
 
     name: str
     make: Callable[..., Any]
     bench: Bench | None = None
     board: Board | None = None
+    cycles: Callable[[Any], Iterator[CycleDifference]] | None = None
 
     @property
     def description(self) -> str:
@@ -381,22 +392,32 @@ ULX3S = Board(
 BLOCKS = {
     block.name: block
     for block in (
-        Block("replay-pipeline", _replay_pipeline, recorded(stimuli.replay_requests)),
-        Block("banked-replay-pipeline", _banked_replay_pipeline, recorded(stimuli.replay_requests)),
+        Block(
+            "replay-pipeline",
+            _replay_pipeline,
+            recorded(stimuli.replay_requests),
+            cycles=of_replay,
+        ),
+        Block(
+            "banked-replay-pipeline",
+            _banked_replay_pipeline,
+            recorded(stimuli.replay_requests),
+            cycles=of_replay,
+        ),
         Block("lane-route", _lane_route, recorded(stimuli.random_inputs)),
         Block("bank-queues", _bank_queues, recorded(stimuli.random_inputs)),
-        Block("gemm-core", _gemm_core, recorded(stimuli.gemm_products)),
+        Block("gemm-core", _gemm_core, recorded(stimuli.gemm_products), cycles=of_core),
         Block("processing-element", _processing_element, recorded(stimuli.random_inputs)),
         Block("layout-transform", _layout_transform, recorded(stimuli.convolutions)),
         Block("weight-update", _weight_update, recorded(stimuli.random_inputs)),
         Block("reduce-unit", _reduce_unit, recorded(stimuli.groups)),
         Block("adam-unit", _adam_unit, recorded(stimuli.float_words)),
         Block("activation-unit", _activation_unit, recorded(stimuli.float_words)),
-        Block("learner-pipeline", _learner_pipeline, recorded(stimuli.training)),
+        Block("learner-pipeline", _learner_pipeline, recorded(stimuli.training), cycles=of_learner),
         Block("gaussian-generator", _gaussian_generator, recorded(stimuli.no_inputs)),
         Block("cartpole-agent", _cartpole_agent, _cartpole_bench, ULX3S),
-        Block("fixar", _fixar, recorded(stimuli.registers_alone)),
-        Block("map-accelerator", _map_accelerator, recorded(stimuli.registers_alone)),
-        Block("ppo-accelerator", _ppo_accelerator, recorded(stimuli.registers_alone)),
+        Block("fixar", _fixar, recorded(stimuli.registers_alone), cycles=of_fixar),
+        Block("map-accelerator", _map_accelerator, recorded(stimuli.registers_alone), cycles=of_map),
+        Block("ppo-accelerator", _ppo_accelerator, recorded(stimuli.registers_alone), cycles=of_ppo),
     )
 }

@@ -24,6 +24,7 @@ def test_rtl_writes_verilog(placerl: Placerl, tmp_path: Path) -> None:
         "test_replay_pipeline.py",
         "replay_pipeline_vectors.json",
         "replay_pipeline.core",
+        "replay_pipeline.md",
     ]
     text = written[0].read_text()
     assert "module replay_pipeline(" in text
