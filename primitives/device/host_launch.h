@@ -2,7 +2,7 @@
 // HOST_KERNEL(name) and HOST_GROUP_KERNEL(name) by position.
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include <xmmintrin.h>
 #endif
 
 // Numbers below the smallest normal one count as 0 where the kernels were built so.
