@@ -349,9 +349,14 @@ def _designs(
     slowest = {
         -(-outputs // lanes) * (inputs + 1) for inputs, outputs in every for lanes in range(1, outputs + 1)
     }
+    # Most limits lead to the same layers.
+    considered = {
+        tuple(balanced(network, cycles, cycles << bits) for _, network in sizes): None
+        for cycles, bits in product(sorted(slowest), range(MOST_PARTS.bit_length()))
+    }
     best: dict[int, PipelineDesign] = {}
-    for cycles, bits in product(sorted(slowest), range(MOST_PARTS.bit_length())):
-        networks = {name: balanced(network, cycles, cycles << bits) for name, network in sizes}
+    for layers in considered:
+        networks = dict(zip(dict(sizes), layers, strict=True))
         for pipelines in pipeline_counts(batch_size):
             design = PipelineDesign(networks, double, pipelines, batch_size // pipelines)
             if design.resources.fits(limit):

@@ -8,7 +8,7 @@ many flip-flops even with few lanes. Memories are counted in blocks of 36 Kbit (
 """
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from math import ceil
 
 from placerl.primitives.fpga.devices.catalogue import FpgaDevice
@@ -45,7 +45,8 @@ class PipelineResources:
 
     def fits(self, limit: "PipelineResources") -> bool:
         """Return whether no resource exceeds that of `limit`, the resources of a device."""
-        return all(used <= most for used, most in zip(astuple(self), astuple(limit), strict=True))
+        most = vars(limit)
+        return all(used <= most[name] for name, used in vars(self).items())
 
     def lacking(self, limit: "PipelineResources") -> str:
         """Return of which resources the design needs more than those of `limit`, and how many, as text.
