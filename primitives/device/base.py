@@ -253,6 +253,7 @@ class Device(ABC):
         name: the device's name.
         place: identifies its memory: buffers may be exchanged with what has an equal `place`.
         has_double: whether kernels can use float64.
+        is_gpu: whether it idles unless tens of thousands of work items run at once.
     """
 
     kind: ClassVar[str]
@@ -260,6 +261,7 @@ class Device(ABC):
     name: str
     place: Hashable
     has_double: bool
+    is_gpu: bool
 
     @abstractmethod
     def allocate(self, size_bytes: int) -> Buffer:

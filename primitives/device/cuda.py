@@ -188,6 +188,7 @@ class CudaDevice(Device):
 
     kind = "cuda"
     has_double = True
+    is_gpu = True
 
     def __init__(self, cupy: Any, number: int) -> None:
         self.cupy, self.number = cupy, number

@@ -148,6 +148,7 @@ class HostDevice(Device):
     name = "host C++"
     place = ("host", 0)
     has_double = True
+    is_gpu = False
 
     def allocate(self, size_bytes: int) -> Buffer:
         return np.empty(size_bytes, np.uint8)

@@ -219,7 +219,7 @@ class OpenclDevice(Device):
         self.opencl, self.context = device, opencl_runtime.context(device)
         self.name = device.name.strip()
         self.place = ("opencl", device)
-        self.has_double = bool(device.double_fp_config)
+        self.has_double, self.is_gpu = bool(device.double_fp_config), not opencl_runtime.is_cpu(device)
         self._largest_bytes = device.max_mem_alloc_size
 
     @property

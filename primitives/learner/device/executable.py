@@ -144,7 +144,11 @@ class DeviceExecutable(OwnProcess, Executable):
     def _compiled(self, graphs: Mapping[str, Graph]) -> dict[str, list[_Launch]]:
         """Return each variant's launches in order; equal kernels are built once."""
         launches = {
-            variant: [launch for node in graph.nodes for launch in source.launches(node, graph.buffers)]
+            variant: [
+                launch
+                for node in graph.nodes
+                for launch in source.launches(node, graph.buffers, is_gpu=self.device.is_gpu)
+            ]
             for variant, graph in graphs.items()
         }
         names, text = source.named(launch for listed in launches.values() for launch in listed)

@@ -34,6 +34,10 @@ TILE = 64  # rows and columns of C that a work-group of 16 x 16 computes
 TILE_DEPTH = 16
 SMALL_PRODUCT = 4096  # elements of C below which each work-item computes one
 WORK_GROUP = 64
+DEEP = 1024  # depth of a product, or numbers of a sum, that on a GPU all items of a large group share
+DEEP_PRODUCT = 16_384  # elements of C up to which they do so: more have tiles enough
+DEEP_TILE = 4  # rows and columns of C that a group computes together
+DEEP_GROUP = 256
 
 _FORMULAS: dict[str, str] = {
     "neg": "-{0}",
@@ -120,10 +124,15 @@ def _offset(strides: Sequence[int], prefix: str = "c") -> str:
     return " + ".join(terms) or "0"
 
 
-def launches(node: Node, buffers: Sequence[Buffer]) -> list[Launch]:
-    """Return the launches that execute a node of the step graph, in order."""
+def launches(node: Node, buffers: Sequence[Buffer], *, is_gpu: bool = False) -> list[Launch]:
+    """Return the launches that execute a node of the step graph, in order.
+
+    Args:
+        is_gpu: of the device (`Device.is_gpu`): whether long sums are divided among as many work items as can be.
+    """
     used = [buffers[view.buffer] for view in (*node.inputs, *node.outputs)]
-    return [replace(launch, kind=node.kind) for launch in _MAKERS[node.kind](node, used)]
+    make = (is_gpu and _DEEP.get(node.kind)) or _MAKERS[node.kind]
+    return [replace(launch, kind=node.kind) for launch in make(node, used)]
 
 
 def _literal(instruction: Instruction) -> str:
@@ -238,7 +247,60 @@ ITEMS {{
     return [Launch(body, (a, b, c), Groups(across * down * batch, (16, 16)))]
 
 
-def _reduce(node: Node, buffers: list[Buffer]) -> list[Launch]:
+def _deep_matmul(node: Node, buffers: list[Buffer]) -> list[Launch]:
+    """Return the launches of a product, of whose depth each item of a group adds a part where that is worth it.
+
+    So it is for the gradients of weights of a large batch.
+    """
+    a, b, c = (*node.inputs, node.outputs[0])
+    (rows, depth), columns = a.shape[-2:], b.shape[-1]
+    kind = TYPES[buffers[2].dtype]
+    # In float64 a group's sums would not fit every device's local memory.
+    if kind != "float" or depth < DEEP or prod(c.shape) > DEEP_PRODUCT:
+        return _matmul(node, buffers)
+    pointers = "".join(
+        _pointer(i, buffer, name) for i, (buffer, name) in enumerate(zip(buffers, "abc", strict=True))
+    )
+    lead = [v.strides[0] if len(v.shape) == 3 else 0 for v in (a, b, c)]
+    (a0, a1), (b0, b1), (c0, c1) = (v.strides[-2:] for v in (a, b, c))
+    high, wide = min(DEEP_TILE, rows), min(DEEP_TILE, columns)
+    across, down = -(-columns // wide), -(-rows // high)
+    body = (
+        pointers
+        + f"""
+LOCAL {kind} part[{high * wide}][{DEEP_GROUP} + 1];
+const LONG column = GROUP % {across} * {wide}, row = GROUP / {across} % {down} * {high};
+const LONG matrix = GROUP / {across * down};
+a += matrix * {lead[0]}; b += matrix * {lead[1]}; c += matrix * {lead[2]};
+ITEMS {{
+    {kind} total[{high}][{wide}], left[{high}], right[{wide}];
+    for (int i = 0; i < {high}; ++i) for (int j = 0; j < {wide}; ++j) total[i][j] = 0;
+    for (LONG d = LOCAL_X; d < {depth}; d += {DEEP_GROUP}) {{
+        for (int i = 0; i < {high}; ++i) left[i] = row + i < {rows} ? a[(row + i) * {a0} + d * {a1}] : 0;
+        for (int j = 0; j < {wide}; ++j)
+            right[j] = column + j < {columns} ? b[d * {b0} + (column + j) * {b1}] : 0;
+        for (int i = 0; i < {high}; ++i) for (int j = 0; j < {wide}; ++j) total[i][j] += left[i] * right[j];
+    }}
+    for (int i = 0; i < {high}; ++i) for (int j = 0; j < {wide}; ++j)
+        part[i * {wide} + j][LOCAL_X] = total[i][j];
+}}
+for (int width = {DEEP_GROUP // 2}; width > 0; width /= 2) {{
+    PHASE {{
+        for (int n = LOCAL_X; n < {high * wide} * width; n += {DEEP_GROUP})
+            part[n / width][n % width] += part[n / width][n % width + width];
+    }}
+}}
+ITEMS {{
+    const LONG to_row = row + LOCAL_X / {wide}, to_column = column + LOCAL_X % {wide};
+    if (LOCAL_X < {high * wide} && to_row < {rows} && to_column < {columns})
+        c[to_row * {c0} + to_column * {c1}] = part[LOCAL_X][0];
+}}"""
+    )
+    matrices = prod(c.shape[:-2])
+    return [Launch(body, (a, b, c), Groups(across * down * matrices, (DEEP_GROUP, 1)))]
+
+
+def _reduce(node: Node, buffers: list[Buffer], width: int = WORK_GROUP) -> list[Launch]:
     x, y = node.inputs[0], node.outputs[0]
     axes = node.attributes["axes"]
     outer = [i for i in range(len(x.shape)) if i not in axes]
@@ -259,15 +321,15 @@ def _reduce(node: Node, buffers: list[Buffer]) -> list[Launch]:
         return [_launch(body, (x, y), prod(y.shape))]
     body += _coordinates([x.shape[i] for i in outer], "GROUP")
     body += f"""
-LOCAL {kind} part[{WORK_GROUP}];
+LOCAL {kind} part[{width}];
 ITEMS {{
 {kind} total = {start};
-for (LONG n = LOCAL_X; n < {prod(over)}; n += {WORK_GROUP}) {{
+for (LONG n = LOCAL_X; n < {prod(over)}; n += {width}) {{
 {_coordinates(over, "n", "d")}total = {combine.format("total", value)};
 }}
 part[LOCAL_X] = total;
 }}
-for (int width = {WORK_GROUP // 2}; width > 0; width /= 2) {{
+for (int width = {width // 2}; width > 0; width /= 2) {{
     PHASE {{
         if (LOCAL_X < width)
             part[LOCAL_X] = {combine.format("part[LOCAL_X]", "part[LOCAL_X + width]")};
@@ -276,7 +338,12 @@ for (int width = {WORK_GROUP // 2}; width > 0; width /= 2) {{
 ITEMS {{
     if (LOCAL_X == 0) y[{_offset(y.strides)}] = part[0];
 }}"""
-    return [Launch(body, (x, y), Groups(prod(y.shape), (WORK_GROUP, 1)))]
+    return [Launch(body, (x, y), Groups(prod(y.shape), (width, 1)))]
+
+
+def _deep_reduce(node: Node, buffers: list[Buffer]) -> list[Launch]:
+    over = prod(node.inputs[0].shape[i] for i in node.attributes["axes"])
+    return _reduce(node, buffers, DEEP_GROUP if over >= DEEP else WORK_GROUP)
 
 
 def _argreduce(node: Node, buffers: list[Buffer]) -> list[Launch]:
@@ -390,6 +457,11 @@ _MAKERS: dict[str, Callable[[Node, list[Buffer]], list[Launch]]] = {
     "col2im": _col2im,
 }
 KINDS = tuple(_MAKERS)
+_DEEP: dict[str, Callable[[Node, list[Buffer]], list[Launch]]] = {
+    "matmul": _deep_matmul,
+    "reduce": _deep_reduce,
+}
+"""Those of a GPU."""
 
 
 def byte_offset(view: View, buffers: Sequence[Buffer], offsets_bytes: Sequence[int]) -> int:

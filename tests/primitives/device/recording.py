@@ -144,6 +144,7 @@ class RecordingDevice(Device):
         self._device, self.counts = device, Counts()
         self.kind, self.number = device.kind, device.number  # type: ignore[misc]
         self.name, self.place, self.has_double = device.name, device.place, device.has_double
+        self.is_gpu = device.is_gpu
 
     def allocate(self, size_bytes: int) -> Buffer:
         self.counts.allocations += 1

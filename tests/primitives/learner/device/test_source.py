@@ -1,5 +1,6 @@
 """The kernels that small networks do not reach, on host C++ and on OpenCL; and all of them compiled for CUDA."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from tests.primitives.learner.graph_cases import CASES, make
 
 TILED = (70, 33, 131)
 """Rows, depth and columns of a product that fills no tile: 9,170 elements."""
+DEEP = (6, source.DEEP + 6, 5)
+"""Those of a product whose depth a group shares, in float32."""
 TRAINED_ON = ("sm_80", "sm_90", "sm_120")
 
 
@@ -34,8 +37,8 @@ def products(state: Any, batch: Any) -> Any:
     return {"w": state["w"] + 1}, {**made, "many": batch["many"] @ batch["more"]}
 
 
-def operands(dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    rows, depth, columns = TILED
+def operands(dtype: torch.dtype, size: tuple[int, int, int] = TILED) -> dict[str, torch.Tensor]:
+    rows, depth, columns = size
     generator = torch.Generator().manual_seed(0)
     shapes = {
         "a": (rows, depth),
@@ -48,28 +51,36 @@ def operands(dtype: torch.dtype) -> dict[str, torch.Tensor]:
     return {name: torch.randn(shape, generator=generator, dtype=dtype) for name, shape in shapes.items()}
 
 
-def product_graph(dtype: torch.dtype) -> Graph:
-    return trace(products, ({"w": torch.zeros(1)}, operands(dtype)))
+def product_graph(dtype: torch.dtype, size: tuple[int, int, int] = TILED) -> Graph:
+    return trace(products, ({"w": torch.zeros(1)}, operands(dtype, size)))
 
 
-def results(kind: str, graph: Graph, inputs: dict[str, torch.Tensor]) -> dict[str, NDArray[Any]]:
-    executable = DeviceExecutable({"full": graph}, device_of(kind))
+def results(
+    kind: str, graph: Graph, inputs: dict[str, torch.Tensor], *, is_gpu: bool = False
+) -> dict[str, NDArray[Any]]:
+    device = device_of(kind)
+    device.is_gpu |= is_gpu
+    executable = DeviceExecutable({"full": graph}, device)
     return executable.step("full", {f"batch/{name}": value.numpy() for name, value in inputs.items()})
 
 
-def groups(graph: Graph) -> int:
-    """The launches of whole groups of work items."""
-    launches = [one for node in graph.nodes for one in source.launches(node, graph.buffers)]
-    return sum(isinstance(launch.size, Groups) for launch in launches)
+def groups(graph: Graph, *, is_gpu: bool = False) -> list[int]:
+    """The items of each group of the launches of whole groups."""
+    launches = [one for node in graph.nodes for one in source.launches(node, graph.buffers, is_gpu=is_gpu)]
+    return [prod(launch.size.items) for launch in launches if isinstance(launch.size, Groups)]
 
 
 @every_kind_with_barriers
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_products_in_tiles(kind: str, dtype: torch.dtype) -> None:
-    given, graph = operands(dtype), product_graph(dtype)
-    assert groups(graph) == 5
+@pytest.mark.parametrize(
+    ("size", "dtype"), [(TILED, torch.float32), (TILED, torch.float64), (DEEP, torch.float32)]
+)
+def test_products_by_groups(kind: str, size: tuple[int, int, int], dtype: torch.dtype) -> None:
+    given, graph = operands(dtype, size), product_graph(dtype, size)
+    is_gpu = size is DEEP
+    assert groups(graph, is_gpu=is_gpu) == [256] * 5
+    assert groups(graph) == ([] if is_gpu else [256] * 5)
     expected = products({"w": 0}, {name: value.double() for name, value in given.items()})[1]
-    found = results(kind, graph, given)
+    found = results(kind, graph, given, is_gpu=is_gpu)
     assert len(found) == 5
     for name, value in found.items():
         right = expected[name.rpartition("/")[2]].numpy()
@@ -86,14 +97,15 @@ def test_a_product_a_little_less_deep_than_a_tile(kind: str) -> None:
     graph = trace(
         lambda state, batch: (state, {"c": batch["a"] @ batch["b"]}), ({"w": torch.zeros(1)}, given)
     )
-    assert groups(graph) == 1
+    assert groups(graph) == [256]
     (found,) = results(kind, graph, given).values()
     np.testing.assert_allclose(found, (given["a"] @ given["b"]).numpy(), rtol=0, atol=1e-5)
 
 
 @every_kind_with_barriers
-def test_reductions_by_a_group(kind: str) -> None:
-    """Of 512 numbers or more."""
+@pytest.mark.parametrize("is_gpu", [False, True], ids=["", "gpu"])
+def test_reductions_by_a_group(kind: str, is_gpu: bool) -> None:
+    """Of 512 numbers or more, on a GPU from 1024 on by a larger one."""
 
     def step(state: Any, batch: Any) -> Any:
         wide, short = batch["x"], batch["x"][:, :511]
@@ -105,11 +117,11 @@ def test_reductions_by_a_group(kind: str) -> None:
             wide[:, :512].sum(1),
         )
 
-    x = torch.randn((5, 1000), generator=torch.Generator().manual_seed(0))
+    x = torch.randn((5, 2000), generator=torch.Generator().manual_seed(0))
     graph = trace(step, ({"w": torch.zeros(1)}, {"x": x}))
-    assert groups(graph) == 4
+    assert groups(graph, is_gpu=is_gpu) == [256 if is_gpu else 64] * 3 + [64]
     expected = step({"w": 0}, {"x": x.double()})[1]
-    for found, right in zip(results(kind, graph, {"x": x}).values(), expected, strict=True):
+    for found, right in zip(results(kind, graph, {"x": x}, is_gpu=is_gpu).values(), expected, strict=True):
         np.testing.assert_allclose(found, right.numpy(), rtol=0, atol=1e-5 * np.abs(right.numpy()).max())
 
 
@@ -163,11 +175,14 @@ def every_operation(dtype: str) -> Graph:
 @pytest.mark.parametrize("architecture", TRAINED_ON)
 def test_every_kernel_compiles_for_cuda(architecture: str) -> None:
     graphs = [step_graph(make(name, torch.float32), 24, variant) for name, variant in CASES]
-    graphs += [product_graph(torch.float32), every_kind_of_node()]
+    graphs += [product_graph(torch.float32, size) for size in (TILED, DEEP)] + [every_kind_of_node()]
     assert {node.kind for graph in graphs for node in graph.nodes} == {*source.KINDS}
     graphs += [every_operation("float32"), every_operation("float64")]
     launches = [
-        one for graph in graphs for node in graph.nodes for one in source.launches(node, graph.buffers)
+        one
+        for graph in graphs
+        for node in graph.nodes
+        for one in source.launches(node, graph.buffers, is_gpu=True)
     ]
     names, text = source.named(launches)
     assert len(names) > 100
