@@ -89,7 +89,8 @@ def run(  # noqa: PLR0913 (a command: its options)
         typer.Option(
             "--auto",
             help="Divide the cores between actor and learner threads by PAL's Equation 5, from curves measured first, "
-            "and say what that loses against the neighbouring divisions.",
+            "and say what that loses against the neighbouring divisions. With --replay-beside each learner has a "
+            "replay manager, on a core of its own.",
         ),
     ] = False,
     ray: Annotated[
@@ -204,9 +205,9 @@ def _check_auto(item: "Workload", schedule: Schedule, given: dict[str, str | Non
             allowed = f"{NATIVE_MAPPING} with --auto" if option == "--mapping" else "nothing with --auto"
             raise UserError("command line", option, found, allowed)
     for name, value in schedule.given().items():
-        if name not in ("actors", "presampled_batches"):
+        if name not in ("actors", "presampled_batches", "replay_beside"):
             raise UserError("command line", OptionName(name), value, "nothing with --auto")
-    equation_5.check(_with_batches_ahead(schedule, item))
+    equation_5.check(_with_batches_ahead(schedule, item), managed=schedule.replay_beside)
 
 
 def _with_batches_ahead(schedule: Schedule, item: "Workload") -> "Workload":
@@ -224,7 +225,7 @@ def _divided(opened: "Run", item: "Workload", schedule: Schedule, as_json: bool)
     from placerl.harness.store.peak_memory import recorded
 
     item = _with_batches_ahead(schedule, item)
-    cell = equation_5.cell(item)
+    cell = equation_5.cell(item, managed=schedule.replay_beside)
     with bar(cell.key) as report, recorded(opened):
         rows = plan.measure_now(opened, cell, report)
     if any(row.status == "failed" for row in rows):

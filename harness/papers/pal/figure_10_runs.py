@@ -38,11 +38,15 @@ from placerl.harness.workloads import Workload
 
 @dataclass(frozen=True)
 class Cores(Columns):
-    """Columns of the rows: the cores of actors and learners, and environment steps between gradient steps."""
+    """Columns of the rows: the cores of actors and learners, and environment steps between gradient steps.
+
+    `manager_cores` are those of the learners' replay managers, one each; 0 without these.
+    """
 
     actor_cores: int
     learner_cores: int
     update_interval: int
+    manager_cores: int = 0
 
 
 EXPERIMENT = Experiment(
@@ -78,13 +82,13 @@ class Subject(NamedTuple):
 
     Attributes:
         kind: `COLLECTION` (actors alone), `CONSUMPTION` (learners alone) or `TRAINING` (both).
-        actor_cores, learner_cores: number of cores of each; 0 and 1 if actor and learner take turns on one core.
+        cores: numbers of cores of actors, of learners and of their replay managers; 0, 1 and 0 if actor and learner
+            take turns on one core.
         advance: works for about the given number of seconds, and returns the number of steps and the seconds taken.
     """
 
     kind: str
-    actor_cores: int
-    learner_cores: int
+    cores: tuple[int, int, int]
     advance: Callable[[float], Count]
 
 
@@ -157,24 +161,27 @@ def curve(rows: Sequence[Any], kind: str) -> Callable[[int], float]:
         kind: which of them: `COLLECTION` (actors alone) or `CONSUMPTION` (learners alone).
     """
     rates = [(EXPERIMENT.read(row.parameters), row.value or 0.0) for row in rows if row.backend == kind]
-    points = sorted((stated.actor_cores + stated.learner_cores, rate) for stated, rate in rates)
+    points = sorted(
+        (stated.actor_cores + stated.learner_cores + stated.manager_cores, rate) for stated, rate in rates
+    )
     xs, ys = zip(*points, strict=True)
     assert all(a < b for a, b in pairwise(xs))
     return lambda cores: float(ys[max(0, bisect_right(xs, cores) - 1)])
 
 
 def _threads(
-    item: Workload, actors: int, learners: int, stack: ExitStack, lead: int = LEAD
+    item: Workload, cores: tuple[int, int, int], stack: ExitStack, lead: int = LEAD
 ) -> ThreadedTraining:
-    schedule = Schedule(processes=actors, learners=learners, threads_native=True)
-    with pinned(_first(actors + learners)):
+    actors, learners, managers = cores
+    schedule = Schedule(processes=actors, learners=learners, threads_native=True, replay_beside=managers > 0)
+    with pinned(_first(sum(cores))):
         training = ThreadedTraining(resolve(schedule, item, MAPPING), lead=lead)
         stack.callback(training.close)
         training.warm_up()
     return training
 
 
-def _adapting(kind: str, cores: tuple[int, int], advance: Callable[[int], Progress]) -> Subject:
+def _adapting(kind: str, cores: tuple[int, int, int], advance: Callable[[int], Progress]) -> Subject:
     """Return a subject whose stretches have about the asked length, from the rate of the last one."""
     rate = 10.0
 
@@ -187,24 +194,25 @@ def _adapting(kind: str, cores: tuple[int, int], advance: Callable[[int], Progre
         rate = steps_of(progress) / progress.wall_s
         return Count(steps_of(progress), progress.wall_s)
 
-    return Subject(kind, *cores, stretch)
+    return Subject(kind, cores, stretch)
 
 
-def collection(item: Workload, cores: int, stack: ExitStack) -> Subject:
-    """Return the actors alone, on a number of cores; `stack` closes them."""
-    return _adapting(COLLECTION, (cores, 0), _threads(item, cores, 1, stack).collect)
+def collection(item: Workload, cores: int, stack: ExitStack, managers: int = 0) -> Subject:
+    """Return the actors alone, on a number of cores, of a training with so many managers; `stack` closes them."""
+    return _adapting(COLLECTION, (cores, 0, 0), _threads(item, (cores, 1, managers), stack).collect)
 
 
-def consumption(item: Workload, cores: int, stack: ExitStack) -> Subject:
-    """Return the learners alone, on a number of cores; `stack` closes them."""
-    return _adapting(CONSUMPTION, (0, cores), _threads(item, 1, cores, stack).learn)
+def consumption(item: Workload, learners: int, stack: ExitStack, managers: int = 0) -> Subject:
+    """Return some learners alone, and their replay managers, on a core each; `stack` closes them."""
+    training = _threads(item, (1, learners, managers), stack)
+    return _adapting(CONSUMPTION, (0, learners, managers), training.learn)
 
 
-def training(item: Workload, actor_cores: int, learner_cores: int, stack: ExitStack) -> Subject:
+def training(item: Workload, actors: int, learners: int, stack: ExitStack, managers: int = 0) -> Subject:
     """Return a training; without cores of their own the actors take turns with the learner on its core."""
-    lead = LEAD if actor_cores else 0
-    training = _threads(item, max(1, actor_cores), learner_cores, stack, lead)
-    return _adapting(TRAINING, (actor_cores, learner_cores), training.advance)
+    lead = LEAD if actors else 0
+    training = _threads(item, (max(1, actors), learners, managers), stack, lead)
+    return _adapting(TRAINING, (actors, learners, managers), training.advance)
 
 
 def _first(cores: int) -> list[int]:
@@ -236,16 +244,17 @@ def timed(
 
 def _rate(subject: Subject, stretch_s: float) -> float:
     """Return the steps per second of one stretch."""
-    with pinned(_first(subject.actor_cores + subject.learner_cores)):
+    with pinned(_first(sum(subject.cores))):
         done = subject.advance(stretch_s)
     return done.steps / done.wall_s
 
 
 def _row(experiment: Experiment, item: Workload, subject: Subject, rates: Sequence[float]) -> ClaimRow:
     steps = "environment" if subject.kind == COLLECTION else "gradient"
+    actors, learners, managers = subject.cores
     return experiment.summary(
         rates,
-        Cores(subject.actor_cores, subject.learner_cores, item.training.update_interval),
+        Cores(actors, learners, item.training.update_interval, managers),
         workload=item.name,
         primitive="training",
         backend=subject.kind,

@@ -63,7 +63,7 @@ def test_the_choice_is_that_of_the_curves_and_says_what_it_lost(cores) -> None:
         row(TRAINING, 1, 2, [800.0, 400.0, 800.0, 800.0, 800.0]),
         row(TRAINING, 3, 1, [2000.0, 1000.0, 2000.0, 2000.0, 2000.0]),
     ]
-    assert equation_5.chosen_split(rows, ITEM) == (2, 2)
+    assert equation_5.chosen_split(rows, ITEM) == (2, 2, 0)
     first, slower, faster, lost = equation_5.lines(rows, ITEM)
     assert first == (
         "Equation 5 divides 4 cores: 2 for actors and 2 for learners; predicted 1,900 gradient steps/s, reached 1,600 "
@@ -99,5 +99,46 @@ def test_curves_division_and_neighbours_are_measured(
     rows = equation_5.measure(item, silent, stretches=1, stretch_s=0.02)
     assert made == [ahead] * 4
     stated = [(one.backend, *equation_5._split(one)) for one in rows]
-    assert stated == [(COLLECTION, 1, 0), (CONSUMPTION, 0, 1), (TRAINING, 1, 1), (TRAINING, 0, 1)]
+    assert stated == [(COLLECTION, 1, 0, 0), (CONSUMPTION, 0, 1, 0), (TRAINING, 1, 1, 0), (TRAINING, 0, 1, 0)]
     assert all(one.value for one in rows)
+
+
+MANAGED = workloads.override(ITEM, "training.presampled_batches", 3, "test")
+
+
+@pytest.mark.parametrize(
+    ("count", "split", "expected"),
+    [
+        (3, Split(1, 1, 1), []),
+        (6, Split(1, 2, 2), [Split(2, 2, 2), Split(3, 1, 1)]),
+        (8, Split(4, 1, 1), [Split(3, 1, 1), Split(2, 2, 2), Split(5, 1, 1)]),
+    ],
+)
+def test_a_learner_with_a_manager_gives_and_takes_two_cores(
+    cores, count: int, split: Split, expected: list[Split]
+) -> None:
+    cores(count)
+    assert equation_5.neighbours(split, MANAGED) == expected
+
+
+def test_a_manager_for_each_learner_is_measured_and_chosen(cores) -> None:
+    cores(3)
+    equation_5.check(MANAGED, managed=True)
+    rows = equation_5.measure(MANAGED, silent, stretches=1, stretch_s=0.02, managed=True)
+    stated = [(one.backend, *equation_5._split(one)) for one in rows]
+    assert stated == [(COLLECTION, 1, 0, 0), (CONSUMPTION, 0, 1, 1), (TRAINING, 1, 1, 1)]
+    assert equation_5.chosen_split(rows, MANAGED) == (1, 1, 1)
+    first, lost = equation_5.lines(rows, MANAGED)
+    assert first.startswith(
+        "Equation 5 divides 3 cores: 1 for actors, 1 for learners, 1 for their managers; "
+    )
+    assert lost == "it has no neighbours"
+
+
+def test_managers_need_a_core_of_their_own_and_batches_ahead(cores) -> None:
+    cores(2)
+    with pytest.raises(UserError, match=r"found 2 cores.*at least 3 cores .* one of their replay managers"):
+        equation_5.check(MANAGED, managed=True)
+    cores(3)
+    with pytest.raises(UserError, match="presampled"):
+        equation_5.check(ITEM, managed=True)

@@ -77,7 +77,7 @@ def test_machines_have_several_splits_of_their_cores_and_each_curve_its_points(
             split = [split[0], 0] if kind == COLLECTION else [0, *split] if kind == CONSUMPTION else split
             ran.append((kind, *split))
             rate = 100.0 * sum(split)
-            return Subject(kind, *split, lambda seconds: Count(round(1000 * rate), 1000.0))
+            return Subject(kind, (*split, 0), lambda seconds: Count(round(1000 * rate), 1000.0))
 
         return start
 
@@ -103,7 +103,7 @@ def test_subjects_take_turns_and_their_rows_say_how_noisy_they_are():
             lengths_s.append(seconds)
             return Count(10, 10 / next(rates))
 
-        return Subject(kind, actors, learners, advance)
+        return Subject(kind, (actors, learners, 0), advance)
 
     subjects = [
         subject(COLLECTION, 1, 0, iter([99.0, *[50.0] * 5])),
