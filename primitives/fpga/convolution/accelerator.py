@@ -341,9 +341,8 @@ class ConvolutionalAccelerator(wiring.Component):
 
     def _paths(self, m: Module, platform: Any, words: list[Any], kind: Any) -> None:
         """Add the lanes through which rows go, which arrive a cycle after they were wanted, and their writes."""
-        side, step, adam, name = self.sizes.side, self.queues[1].step, self.adam, "tanh"
-        if self.sizes.relu:
-            name = "relu"
+        side, step, adam = self.sizes.side, self.queues[1].step, self.adam
+        name = "relu" if self.sizes.relu else "tanh"
         valid = delayed(m, self.mover.moves, 1)
         place = data.View(Moved(side), delayed(m, self.mover.wanted.as_value(), 1))
         kept, old = self.gradient.read_data, self.activations.read_data

@@ -41,7 +41,6 @@ class BandProduct:
 
     Attributes:
         kind: the name of a `step.ProductKind`.
-        layer: l, 1 for the first layer; 0 in APPLY.
         shape, dataflow: sizes and dataflow of the product; None: there is none (APPLY).
         lines: lines that move.
         after: transformations of the run that are done before.
@@ -49,7 +48,6 @@ class BandProduct:
     """
 
     kind: str
-    layer: int
     shape: GemmShape | None
     dataflow: str
     lines: int
@@ -153,12 +151,10 @@ class ImageProgram:
             last = layer == len(self.shapes)
             for band in self._bands(convolution, shape.weight_rows, "FW"):
                 base = self._windows(run, layer, convolution, band, barrier)
-                rows, columns = convolution.out_size
-                to = self._places(band, self.activation_line(layer), (rows, columns), 1, shape.out_lines)
+                to = self._places(band, self.activation_line(layer), convolution.out_size, 1, shape.out_lines)
                 self._product(
                     run,
                     "OUTPUT" if last else "ACTIVATE",
-                    layer,
                     GemmShape(band.windows, self._inner(shape), shape.out_lines * self.side),
                     base_a=base,
                     pitch_a=shape.weight_rows,
@@ -178,7 +174,7 @@ class ImageProgram:
             self._gradient(run, layer, barrier)
         size = self.weight_blocks * self.side
         fields = self._fields("APPLY", None, "NS", size, 1, len(run.transforms))
-        run.products.append(BandProduct("APPLY", 0, None, "NS", size, len(run.transforms), fields))
+        run.products.append(BandProduct("APPLY", None, "NS", size, len(run.transforms), fields))
         return run
 
     def _backward(self, run: ImageRun, layer: int, barrier: int) -> None:
@@ -187,21 +183,17 @@ class ImageProgram:
         size = shape.layer.in_size
         if dilation > 1 and size != before.layer.out_size:
             raise ValueError(f"stride: found {dilation} before a layer of other maps; allowed: 1")
-        columns = self.delta_size(layer - 1)[1] if size == before.layer.out_size else size[1]
-        rows = self.delta_size(layer - 1)[0] if size == before.layer.out_size else size[0]
+        stored = self.delta_size(layer - 1) if size == before.layer.out_size else size
         pitch = shape.taps * shape.out_lines
         for band in self._bands(convolution, pitch, "BW"):
             base = self._half(run, self.window_blocks)
-            command = convolution.command(
-                first_image=band.first_image, first_row=band.first_row, rows=band.rows, images=band.images
-            )
+            command = _command(convolution, band)
             moves = transform_cycles(convolution, band, side=1)
             self._transform(run, moves, command, self.delta_line(layer), barrier, base=base, pitch=pitch)
             pixel = self._pixel(band, size)
             self._product(
                 run,
                 "DERIVE",
-                layer,
                 GemmShape(band.windows, pitch * self.side, shape.in_lines * self.side),
                 base_a=base,
                 pitch_a=pitch,
@@ -209,7 +201,7 @@ class ImageProgram:
                 pitch_b=shape.out_lines,
                 tap_rows=shape.in_lines,
                 tap_shift=LARGEST_SHIFT if shape.taps == 1 else shape.out_lines.bit_length() - 1,
-                to=self._places(band, self.delta_line(layer - 1), (rows, columns), dilation, shape.in_lines),
+                to=self._places(band, self.delta_line(layer - 1), stored, dilation, shape.in_lines),
                 activations=self.activation_line(layer - 1) + pixel * shape.in_lines,
             )
 
@@ -223,16 +215,13 @@ class ImageProgram:
         for number, band in enumerate(self._bands(convolution, shape.weight_rows, "WU", most)):
             at_deltas = self._half(run, self.delta_blocks)
             base = self._windows(run, layer, convolution, band, barrier)
-            command = deltas.command(
-                first_image=band.first_image, first_row=band.first_row, rows=band.rows, images=band.images
-            )
+            command = _command(deltas, band)
             moves = band.windows * shape.out_lines
             places = {"base": at_deltas, "pitch": shape.out_lines, "to_deltas": 1}
             self._transform(run, moves, command, self.delta_line(layer), barrier, **places)
             self._product(
                 run,
                 "ACCUMULATE",
-                layer,
                 GemmShape(self._inner(shape), band.windows, shape.out_lines * self.side),
                 base_a=base,
                 pitch_a=shape.weight_rows,
@@ -256,9 +245,7 @@ class ImageProgram:
     def _windows(self, run: ImageRun, layer: int, convolution: Convolution, band: Band, barrier: int) -> int:
         """Add the transformation of a band of a layer's inputs and of its ones; returns its first block."""
         base, pitch = self._half(run, self.window_blocks), self.shapes[layer - 1].weight_rows
-        command = convolution.command(
-            first_image=band.first_image, first_row=band.first_row, rows=band.rows, images=band.images
-        )
+        command = _command(convolution, band)
         ones = dict.fromkeys(command, 0) | {
             "images": band.images,
             "out_rows": band.rows,
@@ -283,13 +270,13 @@ class ImageProgram:
         reads = 0 if first == ONES_LINE else moves
         run.transforms.append(BandTransform(moves, reads, after, stated))
 
-    def _product(self, run: ImageRun, kind: str, layer: int, shape: GemmShape, **fields: Any) -> None:
+    def _product(self, run: ImageRun, kind: str, shape: GemmShape, **fields: Any) -> None:
         dataflow = GRADIENT_DATAFLOW
         if kind != "ACCUMULATE":
             dataflow = self._dataflow("BW" if kind == "DERIVE" else "FW")
         lines, after = blocks(shape.c, self.side), len(run.transforms)
         stated = self._fields(kind, shape, dataflow, shape.a, lines, after, **fields)
-        run.products.append(BandProduct(kind, layer, shape, dataflow, shape.a * lines, after, stated))
+        run.products.append(BandProduct(kind, shape, dataflow, shape.a * lines, after, stated))
         run.ends.append(len(run.products))
 
     def _fields(
@@ -362,3 +349,9 @@ class ImageProgram:
 
 def _in_lines(shape: LayerShape) -> int:
     return shape.in_lines * shape.layer.in_size[0] * shape.layer.in_size[1]
+
+
+def _command(convolution: Convolution, band: Band) -> dict[str, int]:
+    return convolution.command(
+        first_image=band.first_image, first_row=band.first_row, rows=band.rows, images=band.images
+    )

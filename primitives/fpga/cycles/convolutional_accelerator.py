@@ -37,9 +37,6 @@ class RunCycles:
     waited: int = 0
     memory: int = 0
 
-    def __add__(self, other: "RunCycles") -> "RunCycles":
-        return RunCycles(self.total + other.total, self.waited + other.waited, self.memory + other.memory)
-
 
 def product_cycles(step: BandProduct, side: int, activation: str) -> int:
     """Return the cycles from a product's start to that of the next, if that waits for nothing.
