@@ -34,8 +34,9 @@ from placerl.primitives.fpga.gemm.control import INDEX_BITS, Axis, Dataflow
 from placerl.primitives.fpga.gemm.core import GemmCore
 from placerl.primitives.fpga.gemm.matrix_buffer import BlockedBuffer
 from placerl.primitives.fpga.gemm.result_buffer import ResultBuffer
-from placerl.primitives.fpga.ppo_accelerator.adam_rows import LATENCY as ADAM_LATENCY
+from placerl.primitives.fpga.ppo_accelerator import adam_rows, gradient_norm
 from placerl.primitives.fpga.ppo_accelerator.adam_rows import AdamRows
+from placerl.primitives.fpga.ppo_accelerator.gradient_norm import PARTS, GradientNorm
 from placerl.primitives.fpga.ppo_accelerator.row_programs import (
     ActivationLane,
     DerivativeLane,
@@ -72,6 +73,7 @@ class ImageSizes:
         transforms, products: steps of the program.
         relu: whether the activation function is ReLU; otherwise tanh.
         accumulator_depth: most vectors that stream in a pass of WS or IS.
+        clips: whether gradients are clipped by their norm.
     """
 
     side: int
@@ -84,21 +86,21 @@ class ImageSizes:
     products: int
     relu: bool = True
     accumulator_depth: int = 1024
+    clips: bool = False
 
 
-def flush_cycles(relu: bool) -> dict[str, int]:
+def flush_cycles(sizes: ImageSizes) -> dict[str, int]:
     """Return the cycles that the accelerator waits after a product's last row was read, until it is written, by kind.
 
-    Args:
-        relu: whether the activation function is ReLU; otherwise tanh.
+    With clipping, a gradient counts as written once its squares are in the sum.
     """
-    name = "relu" if relu else "tanh"
+    name = "relu" if sizes.relu else "tanh"
     return {
         "OUTPUT": 1,
         "ACTIVATE": 1 + activation_program(name).latency,
         "DERIVE": 1 + derivative_program(name).latency,
-        "ACCUMULATE": 1 + Add.latency,
-        "APPLY": 1 + ADAM_LATENCY,
+        "ACCUMULATE": 1 + Add.latency + sizes.clips * gradient_norm.latency(sizes.side),
+        "APPLY": 1 + adam_rows.latency(sizes.clips),
     }
 
 
@@ -122,6 +124,10 @@ class ConvolutionalAccelerator(wiring.Component):
         outputs: Out(P x 32): rows of Z_L, of consecutive samples.
         reads: In: row `row` of block `block` of the weights, while no run is in progress; rows: Out(P x 32).
         rate, root: In(32), not streams: Adam's `corrections` in float32, constant in a run.
+
+    With `clips` also, not streams, and Adam's step is a run of its own:
+        parts: Out(PARTS x 32): the sums of the squares of the gradients of the last run, until the next one begins.
+        scale: In(32): what Adam's step multiplies gradients by, constant in a run.
     """
 
     def __init__(self, sizes: ImageSizes):
@@ -161,6 +167,11 @@ class ConvolutionalAccelerator(wiring.Component):
                 "rows": Out(stream.Signature(words)),
                 "rate": In(WORD_BITS),
                 "root": In(WORD_BITS),
+                **(
+                    {"scale": In(WORD_BITS), "parts": Out(data.ArrayLayout(WORD_BITS, PARTS))}
+                    if sizes.clips
+                    else {}
+                ),
             }
         )
 
@@ -171,7 +182,9 @@ class ConvolutionalAccelerator(wiring.Component):
         m.submodules.result = self.result = ResultBuffer(core=self.core, blocks=sizes.result_blocks)
         m.submodules.transform = self.transform = TransformPath(side=side)
         m.submodules.mover = self.mover = RowMover(side=side)
-        m.submodules.adam = self.adam = AdamRows(side=side, blocks=sizes.weight_blocks, networks=1)
+        m.submodules.adam = self.adam = AdamRows(
+            side=side, blocks=sizes.weight_blocks, clips=sizes.clips, networks=1
+        )
         banked = {"side": side, "width": WORD_BITS, "row_cycles": FLOAT32.row_cycles}
         m.submodules.windows = self.windows = BankedBuffer(**banked, blocks=sizes.window_blocks)
         m.submodules.weights = self.weights = BankedBuffer(**banked, blocks=sizes.weight_blocks)
@@ -307,7 +320,7 @@ class ConvolutionalAccelerator(wiring.Component):
         """Move the product's rows: to the host, the tensors, the sums of gradients, or Adam."""
         mover, step, outputs = self.mover, self.queues[1].step, self.outputs
         kind = step.kind
-        cycles = flush_cycles(self.sizes.relu)
+        cycles = flush_cycles(self.sizes)
         flush = Signal(range(max(cycles.values()) + 1))
         with m.Switch(kind):
             for name, count in cycles.items():
@@ -379,6 +392,15 @@ class ConvolutionalAccelerator(wiring.Component):
             adam.rate.eq(self.rate),
             adam.root.eq(self.root),
         ]
+        if self.sizes.clips:
+            m.submodules.norm = norm = GradientNorm(side=side)
+            m.d.comb += [
+                adam.scale.eq(self.scale),
+                norm.valid.eq(self.gradient.write_enable & step.last),
+                norm.words.as_value().eq(Cat(sums)),
+                norm.clear_0.eq(self.runs.valid & self.runs.ready),
+                self.parts.as_value().eq(norm.parts_0.as_value()),
+            ]
 
     def _write_line(self, m: Module, line: Any, words: Any) -> None:
         for memory in (self.tensors, self.activations):

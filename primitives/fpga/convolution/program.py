@@ -165,7 +165,10 @@ class ImageProgram:
         return run
 
     def training(self) -> ImageRun:
-        """Return the steps that follow once d_L is there: per layer from the last, its BW and WU, then Adam."""
+        """Return the steps that follow once d_L is there: per layer from the last, its BW and WU, then Adam.
+
+        The last product, Adam's, is a run of its own if gradients are clipped.
+        """
         run = ImageRun()
         for layer in range(len(self.shapes), 0, -1):
             barrier = len(run.products)
@@ -173,8 +176,8 @@ class ImageProgram:
                 self._backward(run, layer, barrier)
             self._gradient(run, layer, barrier)
         size = self.weight_blocks * self.side
-        fields = self._fields("APPLY", None, "NS", size, 1, len(run.transforms))
-        run.products.append(BandProduct("APPLY", None, "NS", size, len(run.transforms), fields))
+        fields = self._fields("APPLY", None, "NS", size, 1, 0)
+        run.products.append(BandProduct("APPLY", None, "NS", size, 0, fields))
         return run
 
     def _backward(self, run: ImageRun, layer: int, barrier: int) -> None:
@@ -212,7 +215,8 @@ class ImageProgram:
             shape.out_lines, *self.delta_size(layer), (1, 1), self.dilation(layer), 0, self.batch
         )
         most = self.delta_blocks // 2 // shape.out_lines * self.side
-        for number, band in enumerate(self._bands(convolution, shape.weight_rows, "WU", most)):
+        found = list(self._bands(convolution, shape.weight_rows, "WU", most))
+        for number, band in enumerate(found):
             at_deltas = self._half(run, self.delta_blocks)
             base = self._windows(run, layer, convolution, band, barrier)
             command = _command(deltas, band)
@@ -229,6 +233,7 @@ class ImageProgram:
                 pitch_b=shape.out_lines,
                 base_gradient=self.weight_base(layer),
                 first=int(number == 0),
+                last=int(number == len(found) - 1),
             )
 
     def _bands(
@@ -300,6 +305,7 @@ class ImageProgram:
             "activations",
             "base_gradient",
             "first",
+            "last",
         )
         gemm = shape or GemmShape(1, 1, 1)
         return {

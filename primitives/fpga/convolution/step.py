@@ -62,6 +62,7 @@ ProductStep = data.StructLayout(
         "activations": LINE_BITS,  # DERIVE: the first line of the activations
         "base_gradient": INDEX_BITS,  # ACCUMULATE, APPLY: the first block of the gradient
         "first": 1,  # ACCUMULATE: there is no band before it
+        "last": 1,  # ACCUMULATE: nor after it
         "after": INDEX_BITS,  # transformations of the run that are done before
     }
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from placerl.primitives.fpga.convolution.program import BandProduct, ImageRun
 from placerl.primitives.fpga.cycles.communication import Channel
-from placerl.primitives.fpga.cycles.ppo_accelerator import STEP_CYCLES, WAITS, occupied_cycles
+from placerl.primitives.fpga.cycles.ppo_accelerator import CLIP_CYCLES, STEP_CYCLES, WAITS, occupied_cycles
 
 TRANSFORM_CYCLES = 4
 """Of a transformation beyond its moves: the first one, the tensor's memory, noticing the end, and fetching the next."""
@@ -18,6 +18,8 @@ APPLY_CYCLES = 4
 """Of Adam's step beyond its rows and their wait."""
 ACCUMULATE_WAIT = 4
 """Cycles from the last row of a band's gradient until its sum is written."""
+SQUARE_CYCLES = 6, 3
+"""Further ones if gradients are clipped: of its squares and their sum, and for each doubling of P."""
 WORD_BYTES = 4
 TENSOR_LINES = {"ACTIVATE": 1, "DERIVE": 2}
 """Lines of external memory for each line that a product moves: one is written, and in DERIVE one is read."""
@@ -38,29 +40,33 @@ class RunCycles:
     memory: int = 0
 
 
-def product_cycles(step: BandProduct, side: int, activation: str) -> int:
+def product_cycles(step: BandProduct, side: int, activation: str, clips: bool = False) -> int:
     """Return the cycles from a product's start to that of the next, if that waits for nothing.
 
     Args:
         activation: "tanh" or "relu".
+        clips: whether gradients are clipped.
     """
     if step.shape is None:
-        return step.lines + WAITS[activation]["UPDATE"] + APPLY_CYCLES
+        return step.lines + WAITS[activation]["UPDATE"] + CLIP_CYCLES * clips + APPLY_CYCLES
     wait = ACCUMULATE_WAIT if step.kind == "ACCUMULATE" else WAITS[activation][step.kind]
+    if clips and step.kind == "ACCUMULATE":
+        wait += SQUARE_CYCLES[0] + SQUARE_CYCLES[1] * (side - 1).bit_length()
     return occupied_cycles(step.shape, side=side, dataflow=step.dataflow) + step.lines + wait + STEP_CYCLES
 
 
 def run_cycles(
-    run: ImageRun, *, side: int, activation: str = "relu", memory: Channel | None = None
+    run: ImageRun, *, side: int, activation: str = "relu", memory: Channel | None = None, clips: bool = False
 ) -> RunCycles:
     """Return the cycles of a run.
 
     Args:
         activation: "tanh" or "relu".
         memory: external memory that holds the tensors; None: they are on the chip.
+        clips: whether gradients are clipped; Adam's step is then a run of its own.
     """
     moves = [step.moves for step in run.transforms]
-    takes = [product_cycles(step, side, activation) for step in run.products]
+    takes = [product_cycles(step, side, activation, clips) for step in run.products]
     streamed = 0
     if memory is not None:
         line = WORD_BYTES * side

@@ -15,6 +15,12 @@ from placerl.primitives.fpga.export.platform import shared
 from placerl.primitives.fpga.floating_point.arithmetic import Add, Multiply
 from placerl.primitives.fpga.floating_point.words import WORD_BITS, delayed
 
+
+def latency(side: int) -> int:
+    """Return the cycles from a row of P gradients to its part of the sum."""
+    return Multiply.latency + Add.latency * ((side - 1).bit_length() + 1)
+
+
 PARTS = 4
 """Partial sums of a network: more than the cycles of an addition, so that each is there when its next row comes."""
 

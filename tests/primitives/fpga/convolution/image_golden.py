@@ -10,6 +10,7 @@ from placerl.primitives.fpga.convolution.layer_shape import LayerShape
 from placerl.primitives.fpga.convolution.program import ImageProgram
 from placerl.primitives.fpga.floating_point import golden as floating
 from placerl.primitives.fpga.learner_pipeline.update_unit import adam_program
+from placerl.primitives.fpga.ppo_accelerator.gradient_norm import PARTS
 from placerl.primitives.fpga.ppo_accelerator.row_programs import activation_program, derivative_program
 from tests.primitives.fpga.gemm.float_golden import Floats, product
 
@@ -124,14 +125,32 @@ class GoldenImages:
                 deltas = numbers.reshape(-1, self.program.shapes[layer - 2].out_lines * side)
         return found[::-1]
 
-    def update(self, gradients: Sequence[Floats], rate: float, root: float) -> None:
+    def norm_parts(self, gradients: Sequence[Floats]) -> Floats:
+        """Return the partial sums of the gradients' squares, (`PARTS`,): lines come row by row, from the last layer."""
+        parts, turn, side = np.zeros(PARTS, np.float32), 0, self.program.side
+        for gradient in reversed(gradients):
+            columns = list(floating.multiply(gradient, gradient).reshape(-1, side).T)
+            while len(columns) > 1:
+                sums = [floating.add(*pair) for pair in zip(columns[::2], columns[1::2], strict=False)]
+                columns = sums + columns[len(columns) // 2 * 2 :]
+            for square in columns[0]:
+                parts[turn % PARTS] = floating.add(parts[turn % PARTS], square)
+                turn += 1
+        return parts
+
+    def update(
+        self, gradients: Sequence[Floats], rate: float, root: float, scale: float | None = None
+    ) -> None:
         """Take Adam's step.
 
         Args:
             rate, root: Adam's `update_unit.corrections` of this step.
+            scale: what the gradients are multiplied by; None: they are not.
         """
         for index, gradient in enumerate(gradients):
             total = floating.add(gradient, np.zeros_like(gradient))
+            if scale is not None:
+                total = floating.multiply(total, np.float32(scale))
             numbers = [total, self.weights[index], self.means[index], self.squares[index]]
             results = ONE_SAMPLE.golden(
                 [*numbers, np.asarray(rate, np.float32), np.asarray(root, np.float32)]

@@ -11,6 +11,7 @@ from placerl.primitives.fpga.convolution.accelerator import ConvolutionalAcceler
 from placerl.primitives.fpga.convolution.program import ONES_LINE, ImageProgram
 from placerl.primitives.fpga.host import float_word
 from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
+from placerl.primitives.fpga.ppo_accelerator.gradient_norm import clip_scale
 from placerl.primitives.fpga.simulation.ports import columns
 from tests.primitives.fpga.convolution.image_golden import padded_lines
 from tests.primitives.fpga.gemm.float_golden import Floats
@@ -80,18 +81,27 @@ class SimulatedImages:
             outputs["finished"][0]
         )
 
-    def train(self, deltas: Floats, *, learning_rate: float, step: int) -> int:
-        """Run the backward pass and Adam's step; returns the cycles.
+    def train(
+        self, deltas: Floats, *, learning_rate: float, step: int, clip: float | None = None
+    ) -> tuple[int, list[float]]:
+        """Run the backward pass and Adam's step; returns the cycles, and the partial sums of the gradients' squares.
 
         Args:
             deltas: d_L, (M, outputs filled up): the gradient of the loss, which the host computes.
             step: the number of the update, from 1 on.
+            clip: the norm that gradients are clipped to, which then are the first of two runs.
         """
         for name, value in zip(("rate", "root"), corrections(learning_rate, step), strict=True):
             self.simulation.write(name, float_word(value))
         line = self.program.delta_line(len(self.program.shapes))
         self._lines(line, deltas.reshape(-1, self.program.side))
-        return int(self._run(1, {})["finished"][0])
+        if clip is None:
+            return int(self._run(1, {})["finished"][0]), []
+        cycles = int(self._run(1, {}, slice(-1))["finished"][0])
+        words: Any = self.simulation.read("parts")
+        parts = np.asarray(words).astype(np.uint32).view(np.float32).tolist()
+        self.simulation.write("scale", float_word(clip_scale(parts, clip)))
+        return cycles + int(self._run(1, {}, slice(-1, None))["finished"][0]), parts
 
     def weights(self) -> list[Floats]:
         """Return W_1 to W_L as stored, with whole blocks of the biases."""
@@ -105,13 +115,15 @@ class SimulatedImages:
             found.append(words.transpose(0, 2, 1, 3).reshape(shape.weight_rows * side, -1))
         return found
 
-    def _run(self, number: int, expected: dict[str, int]) -> dict[str, Any]:
-        before = self._runs[:number]
+    def _run(self, number: int, expected: dict[str, int], part: slice = slice(None)) -> dict[str, Any]:
+        """Run a pass, or a part of its products; the last ones need no transformation."""
+        before, steps = self._runs[:number], self._runs[number]
+        first, end, _ = part.indices(len(steps.products))
         run = {
             "first_transform": sum(len(each.transforms) for each in before),
-            "transforms": len(self._runs[number].transforms),
-            "first_product": sum(len(each.products) for each in before),
-            "products": len(self._runs[number].products),
+            "transforms": 0 if first else len(steps.transforms),
+            "first_product": sum(len(each.products) for each in before) + first,
+            "products": end - first,
         }
         return self.simulation.run({"runs": columns([run])}, {"finished": 1, **expected}).outputs
 

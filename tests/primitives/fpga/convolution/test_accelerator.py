@@ -1,5 +1,6 @@
 """The convolutional accelerator against its golden model, bit by bit, and against its closed form, cycle by cycle."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.convolution.layer_shape import folded
-from placerl.primitives.fpga.convolution.program import ImageProgram
+from placerl.primitives.fpga.convolution.program import ImageProgram, ImageRun
 from placerl.primitives.fpga.cycles import convolutional_accelerator as model
 from placerl.primitives.fpga.cycles.networks import cnn
 from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
+from placerl.primitives.fpga.ppo_accelerator.gradient_norm import clip_scale
 from tests.primitives.fpga.convolution.image_golden import GoldenImages, random_step, random_weights
 from tests.primitives.fpga.convolution.image_simulation import SimulatedImages, sizes_for
 from tests.primitives.fpga.interpreter import interpreted
@@ -24,8 +26,14 @@ needs_verilator = pytest.mark.skipif(
 )
 
 
-def check_steps(host: SimulatedImages, program: ImageProgram, steps: int, activation: str) -> None:
-    """Train on the accelerator and on its golden model, and compare outputs, weights and cycles after each step."""
+def check_steps(
+    host: SimulatedImages, program: ImageProgram, steps: int, activation: str, clip: float | None = None
+) -> None:
+    """Train on the accelerator and on its golden model, and compare outputs, weights and cycles after each step.
+
+    Args:
+        clip: the norm that gradients are clipped to.
+    """
     rng = np.random.default_rng(0)
     golden = GoldenImages.of(program, random_weights(rng, program), activation)
     host.load(program, golden.weights)
@@ -36,23 +44,31 @@ def check_steps(host: SimulatedImages, program: ImageProgram, steps: int, activa
         outputs, cycles = host.forward(images)
         assert_same_bits(outputs, passed.output)
         assert cycles == model.run_cycles(program.forward(), **options).total
-        golden.update(golden.gradients(passed, deltas), *corrections(RATE, step))
-        assert host.train(deltas, learning_rate=RATE, step=step) == (
-            model.run_cycles(program.training(), **options).total
-        )
+        gradients, scale, runs = golden.gradients(passed, deltas), None, [program.training()]
+        cycles, parts = host.train(deltas, learning_rate=RATE, step=step, clip=clip)
+        if clip is not None:
+            assert parts == golden.norm_parts(gradients).tolist()
+            scale = clip_scale(parts, clip)
+            assert scale < 1
+            *found, update = runs[0].products
+            runs = [replace(runs[0], products=found), ImageRun(products=[update])]
+        golden.update(gradients, *corrections(RATE, step), scale)
+        expected = [model.run_cycles(run, clips=clip is not None, **options).total for run in runs]
+        assert cycles == sum(expected)
         for found, expected in zip(host.weights(), golden.weights, strict=True):
             assert_same_bits(found[: len(expected)], expected)
             assert not found[len(expected) :].any()
 
 
 def test_a_network_trains_bit_by_bit_and_in_the_models_cycles() -> None:
-    """Convolutions, the second with a stride, in several bands; the last is that of both heads."""
-    layers = cnn((5, 5), 2, ((2, 1, 1), (2, 3, 2), (2, 2, 1)), ())
+    """Convolutions, the second with a stride, in several bands; the last is that of both heads; with clipping."""
+    layers = cnn((3, 3), 2, ((2, 1, 1), (2, 1, 2), (2, 2, 1)), ())
     program = ImageProgram(
-        layers, 1, 2, window_blocks=60, delta_blocks=8, dataflows=("IS", "WS"), accumulator_depth=32
+        layers, 1, 2, window_blocks=12, delta_blocks=4, dataflows=("IS", "WS"), accumulator_depth=32
     )
     assert len(program.training().products) > 2 * len(layers)
-    check_steps(SimulatedImages(sizes_for(program), start=interpreted), program, 1, "relu")
+    host = SimulatedImages(sizes_for(program, clips=True), start=interpreted)
+    check_steps(host, program, 1, "relu", clip=0.1)
 
 
 @pytest.mark.slow
