@@ -17,6 +17,7 @@ from placerl.harness.runtime.loops import on_policy_fusions
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.harness.workloads.task import resized
+from placerl.primitives.environments import unavailable_reason
 from tests.harness.runtime.test_on_policy import small
 from tests.harness.runtime.trainings import started
 
@@ -458,6 +459,8 @@ def test_environments_are_native_where_there_are_such(
 ) -> None:
     table = CARTPOLE.environment.model_copy(update=environment)
     item = CARTPOLE.model_copy(update={"environment": table})
+    if stepping is Environments.NATIVE and (reason := unavailable_reason(table.id)):
+        pytest.skip(reason)
     assert Schedule(**options).stepping(item) is stepping
 
 
@@ -465,6 +468,12 @@ def test_environments_are_native_where_there_are_such(
 def test_cpp_threads_step_native_environments_only(stepping: Environments) -> None:
     with pytest.raises(UserError, match=f"environments: found {stepping}; allowed: native with --threads-n"):
         resolve.resolve(asked(environments=stepping), CARTPOLE, NATIVE)
+
+
+def test_cpp_threads_refuse_arguments_that_native_environments_do_not_take() -> None:
+    table = CARTPOLE.environment.model_copy(update={"kwargs": {"sutton_barto_reward": True}})
+    with pytest.raises(UserError, match=r"environment\.kwargs: found \{'sutton_barto_reward'.*allowed: none"):
+        resolve.resolve(asked(), CARTPOLE.model_copy(update={"environment": table}), NATIVE)
 
 
 @pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ppo"])
