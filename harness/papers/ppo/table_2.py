@@ -341,7 +341,7 @@ class PlatformsCompared(OfRobots):
         )
         if not ours:
             return Finding(Outcome.NOT_RUN, tuple(over_sb3), explanation, needs=f"{NEEDS}; {NEEDS_CUDA}")
-        explanation = f"{explanation} {BOUNDS} {cores_used_in_words(timed)} Of {programs_in_words(timed)}."
+        explanation += f" {BOUNDS} {cores_used_in_words(timed)} What was timed is {programs_in_words(timed)}."
         if not over_gpu:
             return Finding(Outcome.NOT_RUN, (*ours, *over_sb3), explanation, needs=NEEDS_CUDA)
         outcome = outcome_of_bounds([upper_end(gain) < 1 for gain in over_gpu], lower)
