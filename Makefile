@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := harness,opencl,fpga,cosim,cluster,why,test,lint,docs
 PIP := $(BIN)/pip install --quiet --constraint constraints.txt
-NATIVE_SOURCES := CMakeLists.txt pyproject.toml $(shell find primitives harness -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
+NATIVE_SOURCES := CMakeLists.txt pyproject.toml cmake/box2d.cmake $(shell find primitives harness -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 CPP_SOURCES := $(shell find primitives harness tests -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
