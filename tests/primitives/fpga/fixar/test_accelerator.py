@@ -10,11 +10,11 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.fixar.accelerator import Fixar, FixarCommand
 from placerl.primitives.fpga.fixar.cycles import act_cycles, step_cycles
-from placerl.primitives.fpga.fixar.shape import FixarShape, benchmark
+from placerl.primitives.fpga.fixar.shape import ACTIVATIONS, ONE, FixarShape, benchmark
 from placerl.primitives.fpga.simulation.base import SimulationStalledError
 from placerl.primitives.fpga.simulation.compiled_library import Library
 from placerl.primitives.fpga.vector.random_generator import GENERATORS, MEAN, seeds
-from tests.primitives.fpga.fixar.golden import PARTS, GoldenFixar
+from tests.primitives.fpga.fixar.golden import PARTS, GoldenFixar, RawBatch
 from tests.primitives.fpga.fixar.simulation import SimulatedFixar, stream_of, words_of
 from tests.primitives.fpga.fixar.step_inputs import TINY, batch, settings
 from tests.primitives.fpga.interpreter import interpreted
@@ -195,20 +195,37 @@ def test_a_step_after_a_reset_within_a_step_is_as_the_first() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_halfcheetah_takes_a_step_in_each_mode_with_data() -> None:
-    shape = benchmark("halfcheetah")
-    rng = np.random.default_rng(0)
-    golden = GoldenFixar(shape)
+@pytest.mark.timeout(1800)  # most of it builds the simulation
+def test_halfcheetah_trains_on_the_accelerator_with_the_golden_models_bits() -> None:
+    """The accelerator's actions move HalfCheetah, and the transitions train it, at the published sizes."""
+    gymnasium = pytest.importorskip("gymnasium")
+    pytest.importorskip("mujoco")
+    shape, size, steps = benchmark("halfcheetah"), 8, 4
+    golden, rng = GoldenFixar(shape), np.random.default_rng(0)
     golden.initialise(rng)
     model = SimulatedFixar(simulation.compiled(Fixar(shape)), shape)
     model.load(golden)
-    for step in (1, 2):
-        if step == 2:
+    environment = gymnasium.make("HalfCheetah-v5")
+    state, _ = environment.reset(seed=0)
+    actions, transitions = [], []
+    for step in range(1, steps + 1):
+        if step == steps // 2 + 1:
             model.quantise()
             golden.halves = True
-        samples = batch(rng, shape, 4)
-        errors, cycles = model.train(samples, settings(step, 4))
-        np.testing.assert_array_equal(errors, golden.step(samples, settings(step, 4)))
-        assert cycles == sum(step_cycles(shape, 4, halves=golden.halves).values())
+        for _ in range(size):
+            raw = ACTIVATIONS.from_float(state).raw.astype(np.int64)
+            action = model.act(raw)
+            np.testing.assert_array_equal(action, golden.act(raw[None])[0])
+            actions.append(action)
+            state, reward, *_ = environment.step(action / ONE)
+            outcome = ACTIVATIONS.from_float(np.array([reward, *state])).raw.astype(np.int64)
+            transitions.append(np.concatenate([raw, action, outcome]))
+        drawn = np.array(transitions)[rng.choice(len(transitions), size, replace=False)]
+        before, action, reward, after = np.split(drawn, np.cumsum([shape.state, shape.action, 1]), axis=1)
+        discount, weight = np.full(size, round(0.99 * 2**30)), np.full(size, round(2 / size * 2**30))
+        samples = RawBatch(before, action, reward[:, 0], after, discount, weight)
+        errors, cycles = model.train(samples, settings(step, size))
+        np.testing.assert_array_equal(errors, golden.step(samples, settings(step, size)))
+        assert cycles == sum(step_cycles(shape, size, halves=golden.halves).values())
         compare(model, golden)
+    assert len(np.unique(actions, axis=0)) == len(actions), "the environment and the training change them"
