@@ -1,1 +1,1 @@
-"""Computes convolutions as matrix products: a module transforms the layout of the images (im2col; PPO 3.2.1)."""
+"""Computes convolutions as matrix products (im2col; PPO 3.2.1), and trains networks of them on one compute unit."""

@@ -21,7 +21,7 @@ from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from placerl.primitives.fpga.compute_unit.weight_banks import BankedBuffer
-from placerl.primitives.fpga.convolution.row_mover import Moved, RowMover
+from placerl.primitives.fpga.convolution.row_mover import RowMover, moved_line
 from placerl.primitives.fpga.convolution.step import LINE_BITS, ProductKind, ProductStep, TransformStep
 from placerl.primitives.fpga.convolution.step_queue import StepQueue
 from placerl.primitives.fpga.convolution.transform_path import TransformPath
@@ -357,7 +357,7 @@ class ConvolutionalAccelerator(wiring.Component):
         side, step, adam = self.sizes.side, self.queues[1].step, self.adam
         name = "relu" if self.sizes.relu else "tanh"
         valid = delayed(m, self.mover.moves, 1)
-        place = data.View(Moved(side), delayed(m, self.mover.wanted.as_value(), 1))
+        place = data.View(moved_line(side), delayed(m, self.mover.wanted.as_value(), 1))
         kept, old = self.gradient.read_data, self.activations.read_data
         activated, derived, sums = [], [], []
         for j, word in enumerate(words):

@@ -12,7 +12,7 @@ from placerl.primitives.fpga.gemm.control import INDEX_BITS
 FLUSH_BITS = 8
 
 
-def Moved(side: int) -> data.StructLayout:
+def moved_line(side: int) -> data.StructLayout:
     """Return the layout of a line's place: block and row of the product, lines of the tensor and of the activations."""
     return data.StructLayout(
         {"block": INDEX_BITS, "row": range(side), "line": LINE_BITS, "activation": LINE_BITS}
@@ -25,7 +25,7 @@ class RowMover(wiring.Component):
     Ports:
         step: In(ProductStep), constant from `start` on. start: In(1). works: In(1), rows may move.
         free: In(1), a line may move in this cycle. flush: In(FLUSH_BITS), cycles from the last line to its write.
-        moves: Out(1), wanted: Out(Moved), the line that moves in this cycle. ended: Out(1), all lines are written.
+        moves: Out(1), wanted: Out(moved_line), the line that moves in this cycle. ended: Out(1), all lines are written.
     """
 
     def __init__(self, *, side: int):
@@ -38,7 +38,7 @@ class RowMover(wiring.Component):
                 "free": In(1),
                 "flush": In(FLUSH_BITS),
                 "moves": Out(1),
-                "wanted": Out(Moved(side)),
+                "wanted": Out(moved_line(side)),
                 "ended": Out(1),
             }
         )
