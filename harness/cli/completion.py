@@ -59,7 +59,7 @@ def claims() -> list[str]:
 def blocks() -> list[str]:
     """Return the names of the hardware blocks that `placerl rtl` exports."""
     text = (_PRIMITIVES / "fpga" / "tools" / "blocks.py").read_text(encoding="utf-8")
-    return re.findall(r'(?m)^        Block\("([^"]+)"', text)
+    return re.findall(r'(?m)^        Block\(\s*"([^"]+)"', text)
 
 
 def _stems(folder: Path, pattern: str) -> list[str]:
