@@ -13,6 +13,7 @@ from placerl.harness.mapping import Mapping, roofline
 from placerl.harness.plan.tiers import TIERS
 from placerl.primitives.fpga.tools.blocks import BLOCKS
 from placerl.primitives.quantization.precision import OTHER_PRECISIONS
+from tests.limits import LIMIT_S
 
 HEAVY = {"numpy", "pandas", "torch", "pyopencl", "sqlite3", "psutil", "placerl.harness.mapping"}
 
@@ -77,6 +78,6 @@ def test_a_tab_loads_nothing_heavy() -> None:
     )  # fmt: skip
     program = PROGRAM.format(environments=[environment(line) for line in lines])
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert {"hopper-ddpg", "pal21", "fixar", "FIX-F7"} <= set(done.stdout.split())
     assert not set(done.stderr.split()) & HEAVY

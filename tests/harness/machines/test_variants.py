@@ -9,6 +9,7 @@ import pytest
 
 from placerl.harness.machines import variants
 from placerl.harness.machines.variants import VARIANTS
+from tests.limits import LIMIT_S
 
 
 def test_a_process_under_a_quota_gets_its_share() -> None:
@@ -18,7 +19,7 @@ def test_a_process_under_a_quota_gets_its_share() -> None:
         subprocess.Popen([sys.executable, "-c", work], text=True) as process,
         variants._held_back(process, 0.25),
     ):
-        process.wait(timeout=60)
+        process.wait(timeout=LIMIT_S)
     assert process.returncode == 0
     assert time.monotonic() - start_s > 0.4  # 0.2 s of work in a quarter of the time, whatever else runs
 
