@@ -42,6 +42,8 @@ def show_cell(rows: Sequence[Row]) -> None:
         for column in ("mapping", "achieved GPS", *described, f"terms of {NAMES[loop]}"):
             table.add_column(column)
         mine = [row for row in achieved if row.loop == loop]
+        if not mine:
+            continue
         for row in sorted(mine, key=lambda row: -(row.value or 0)):
             by_strategy = {name: predicted.get((row.mapping, loop, name)) for name in described}
             errors = [_error(one) for one in by_strategy.values()]

@@ -27,8 +27,7 @@ class Loop(StrEnum):
     replay manager works at the same time as the learner (MAP V-A). Concurrent: actors, replay manager and learner
     are C++ threads that run free on one replay (PAL IV-D) with batches sampled ahead, at the workload's ratio of
     steps; the order of their calls differs from run to run. Resident: the order of strict, in graphs of the
-    learner's device that the host only starts. A performance model describes one of these orders; none describes
-    resident.
+    learner's device that the host only starts. A performance model describes one of these orders.
     """
 
     STRICT = "strict"  # every part is a separate call, one after another (D = 0, MAP II-A2)

@@ -86,7 +86,7 @@ def answer(rows: Sequence[StoredRate], elsewhere: Iterable[StoredRate] = ()) -> 
         lines.append("There is no runner-up: no other mapping was predicted.")
     else:
         lines += _against(chosen, other)
-    lines += _running_free(chosen, rows)
+    lines += _in_other_loops(chosen, rows)
     lines += _by_batch_size(chosen, elsewhere)
     return [*lines, f"{chosen.notes[MACHINE]}."] if MACHINE in chosen.notes else lines
 
@@ -139,15 +139,25 @@ def _against(chosen: StoredRate, other: StoredRate) -> list[str]:
     return lines
 
 
-def _running_free(chosen: StoredRate, rows: Iterable[StoredRate]) -> list[str]:
-    """Return the prediction of the concurrent loop and its command, if it is faster than what was chosen."""
+_OTHER_LOOPS = {
+    Loop.CONCURRENT: (
+        "Threads that run free",
+        " They keep the ratio of steps, but no two such trainings are equal bit for bit.",
+    ),
+    Loop.RESIDENT: ("Rounds that stay on the device", ""),
+}
+"""The loops in which `placerl run` trains only if it is asked: what is predicted, and what else to know."""
+
+
+def _in_other_loops(chosen: StoredRate, rows: Iterable[StoredRate]) -> list[str]:
+    """Return the predictions of loops that are faster than what was chosen, with their commands."""
     assert chosen.value is not None
     return [
-        f"Threads that run free are predicted {row.value / chosen.value:.2f} times as fast: {row.value:,.1f} gradient "
-        f"steps/s by `placerl run --mapping {row.mapping} --loop {Loop.CONCURRENT}`. They keep the ratio of steps, but "
-        "no two such trainings are equal bit for bit."
+        f"{what} are predicted {row.value / chosen.value:.2f} times as fast: {row.value:,.1f} gradient steps/s by "
+        f"`placerl run --mapping {row.mapping} --loop {loop}`.{more}"
         for row in rows
-        if row.strategy == NAMES[Loop.CONCURRENT] and row.chosen and row.value and row.value > chosen.value
+        for loop, (what, more) in _OTHER_LOOPS.items()
+        if row.strategy == NAMES[loop] and row.chosen and row.value and row.value > chosen.value
     ]
 
 

@@ -13,7 +13,6 @@ from placerl.harness.mapping import (
     DEFAULT_STRATEGY,
     STRATEGIES,
     Entry,
-    Loop,
     Mapping,
     PerformanceTable,
     Platform,
@@ -23,7 +22,7 @@ from placerl.harness.mapping import (
 )
 from placerl.harness.mapping.candidates import candidates
 from placerl.harness.mapping.problem import problem_of
-from placerl.harness.mapping.strategies.composed_loop import NAMES, composed_candidates
+from placerl.harness.mapping.strategies.composed_loop import TIMED_WHERE_THEY_RUN, composed_candidates
 from placerl.harness.platforms import PlatformFile, SourcedNumber, load
 from placerl.harness.store.rows import PieceTime, PredictedRate
 from placerl.harness.workloads import Workload
@@ -92,12 +91,13 @@ def measurements(
         Rows of suite `prediction`. `low` and `high` are the predictions if every time is at its slow or at its fast
         bound; a model that uses differences of times may swap them. A prediction from a time that is too noisy is
         marked too noisy. If the table or the platform lacks something that a strategy needs, the strategy's row is
-        "not_run" and names it. Where the concurrent loop was not profiled, because it cannot run, it has no row.
+        "not_run" and names it. Where the concurrent or the resident loop was not profiled, because it cannot run, it
+        has no row.
     """
     rows: list[PredictedRate] = []
-    free = any(row.primitive.startswith("concurrent_round.") for row in profile)
     for strategy in strategies.values():
-        if strategy.name == NAMES[Loop.CONCURRENT] and not free:
+        prefix = TIMED_WHERE_THEY_RUN.get(strategy.name, "")
+        if not any(row.primitive.startswith(prefix) for row in profile):
             continue
         try:
             rows += _predictions(strategy, workload, batch_size, profile, platform, problem)

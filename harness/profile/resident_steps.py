@@ -4,10 +4,10 @@ Both use the kernels of one device, so that their ratio is what the host costs. 
 and, where the device has the workload's environment, in whole rounds. Of PPO, whole iterations are timed.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from math import isfinite
+from math import ceil, isfinite
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,20 @@ import numpy as np
 from placerl.harness import workloads
 from placerl.harness.core.progress import Report
 from placerl.harness.core.provenance import Provenance
+from placerl.harness.core.row import HowTimed
 from placerl.harness.core.suites import Suite
 from placerl.harness.loop.schedule import is_on_policy
-from placerl.harness.measure.protocol import Case, Protocol, measure
+from placerl.harness.mapping import Entry, Loop, PerformanceTable, Target
+from placerl.harness.mapping import Mapping as Placement
+from placerl.harness.mapping.problem import problem_of
+from placerl.harness.mapping.strategies.composed_loop import ComposedLoop
+from placerl.harness.measure import statistics
+from placerl.harness.measure.protocol import Case, Protocol, Timing, measure
 from placerl.harness.measure.statistics import FEWEST_SAMPLES
 from placerl.harness.pieces.storage import fitted
+from placerl.harness.platforms import of_this_machine
+from placerl.harness.profile.cases.resident import ResidentParts
+from placerl.harness.profile.cases.resident import case as parts_case
 from placerl.harness.store.rows import BenchResult
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import algorithm_of, columns_of
@@ -39,6 +48,9 @@ from placerl.primitives.training.resident_rounds import ResidentActing, Resident
 TIMED = (("cartpole-dqn", 32), ("hopper-ddpg", 256), ("cartpole-ppo", 16_384))
 """Workloads and batch sizes that are timed by default."""
 ROUND, STEP, STRICT = "resident round", "resident step", "strict step"
+PREDICTED = "resident round, predicted"
+"""What the model of the resident loop makes of the parts of a round, each timed alone in the same rounds as `ROUND`."""
+PARTS = "parts of a resident round"
 AHEAD = "resident step, 1 batch ahead"
 ITERATION = "resident iteration"
 STEPS = {ROUND: 64, STEP: 64, AHEAD: 64, STRICT: 8, ITERATION: 64}
@@ -58,10 +70,15 @@ class ResidentStep(BenchResult, table="resident_step"):
     Attributes:
         gradient_steps: gradient steps of a timed call.
         environment_steps: of PPO, environment steps of a timed call, over all environments.
+        error, error_low, error_high: of a predicted rate, predicted / achieved - 1 in the median of the rounds that
+            timed both, and its 95% interval.
     """
 
     gradient_steps: int | None = None
     environment_steps: int | None = None
+    error: float | None = None
+    error_low: float | None = None
+    error_high: float | None = None
 
 
 def profile(
@@ -89,13 +106,16 @@ def profile(
                 **fields,
             )
         ]
-    item = widened(item) if is_on_policy(item) else fitted(item)
+    on_policy, on = is_on_policy(item), device.create(kind)
+    item = widened(item) if on_policy else fitted(item)
+    acts = not on_policy and item.environment.id in device_environments.ids()
+    parts = [parts_case(PARTS, partial(_parts, item, batch_size, on))] if acts else []
     timings = measure(
-        cases(item, batch_size, device.create(kind)),
+        [*cases(item, batch_size, on), *parts],
         Protocol(budget_s=budget_s, fewest_rounds=FEWEST_SAMPLES),
         progress=lambda done, total: report(done, total, "interleaved rounds"),
     )
-    return [
+    rows = [
         timing.measurement(
             ResidentStep,
             primitive=name,
@@ -107,7 +127,45 @@ def profile(
             **fields,
         )
         for name, timing in timings.items()
+        if name in STEPS
     ]
+    return [*rows, *(replace(rows[0], **_predicted(item, batch_size, kind, timings)) for _ in parts)]
+
+
+def _predicted(item: Workload, batch_size: int, kind: str, timings: Mapping[str, Timing]) -> dict[str, Any]:
+    """Return the columns in which the row of the prediction differs from that of the rounds themselves."""
+    own = {"primitive": PREDICTED, "provenance": Provenance.MODELLED, "timed": HowTimed(), "samples": ()}
+    own |= {"value": None, "low": None, "high": None}
+    for name in (PARTS, ROUND):
+        if timings[name].status == "failed":
+            return own | {"status": "failed", "reason": timings[name].reason}
+    parts = {one: _by_round(timings[f"{PARTS}: {one}"]) for one in ("collect", "steps", "runtime")}
+    achieved_s, on = _by_round(timings[ROUND]), Target(kind)
+    model, here = ComposedLoop(Loop.RESIDENT), of_this_machine()
+    problem, mapping = problem_of(item, batch_size), Placement(on, on, on)
+    predicted_s = {}
+    for number in sorted(set.intersection(*(set(one) for one in (achieved_s, *parts.values())))):
+        entries = [
+            Entry(f"resident_round.{part}", on, batch_size, seconds, seconds, seconds, Provenance.MEASURED)
+            for part, seconds in ((part, by[number]) for part, by in parts.items())
+        ]
+        rate = model.predict(PerformanceTable(entries), problem, here, mapping).gps
+        predicted_s[number] = STEPS[ROUND] / rate
+    ratios = [achieved_s[number] / seconds for number, seconds in predicted_s.items()]
+    low, high = statistics.interval(ratios, in_order=True)
+    return own | {
+        "value": float(np.median([*predicted_s.values()])),
+        "error": float(np.median(ratios)) - 1,
+        "error_low": low - 1,
+        "error_high": high - 1,
+        "status": "ok",
+        "reason": "",
+    }
+
+
+def _by_round(timing: Timing) -> dict[int, float]:
+    """Return seconds by number of the round, as the clock had them: all that ran in a round ran at the same speed."""
+    return dict(zip(timing.clock_rounds, timing.clock_s, strict=True))
 
 
 def cases(item: Workload, batch_size: int, on: Device) -> Sequence[Case[Callable[[int], float]]]:
@@ -120,7 +178,7 @@ def cases(item: Workload, batch_size: int, on: Device) -> Sequence[Case[Callable
             check,
             lambda take, rng: STEPS[name],
             lambda take, steps: take(steps),
-            elsewhere=True,
+            elsewhere=on.kind != "host",  # whose work is the caller's
         )
 
     if is_on_policy(item):
@@ -195,14 +253,22 @@ def _steps(item: Workload, batch_size: int, on: Device, ahead: int = 0) -> Calla
     return take
 
 
-def _rounds(item: Workload, batch_size: int, on: Device) -> Callable[[int], float]:
-    acting = ResidentActing(item.environment.id, range(item.training.actors))
-    rounds = ResidentRounds(*_resident(item, batch_size, on), acting)
+def _parts(item: Workload, batch_size: int, on: Device) -> ResidentParts:
+    """Return rounds of the workload's steps, with items to sample."""
+    problem, (replay, learner) = problem_of(item, batch_size), _resident(item, batch_size, on)
+    shape = problem.round_vector_steps, problem.round_gradient_steps
+    acting = ResidentActing(item.environment.id, range(item.training.actors), *shape)
+    rounds = ResidentRounds(replay, learner, acting)
     rounds.fill(-(-max(batch_size, item.training.learning_starts) // item.training.actors))
+    return ResidentParts(rounds, replay.stream, *shape)
+
+
+def _rounds(item: Workload, batch_size: int, on: Device) -> Callable[[int], float]:
+    made = _parts(item, batch_size, on)
 
     def take(number: int) -> float:
-        rounds.run_rounds(number)
-        return next(iter(rounds.losses.values()))
+        made.rounds.run_rounds(ceil(number / made.gradient_steps))
+        return next(iter(made.rounds.losses.values()))
 
     return take
 

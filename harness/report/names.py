@@ -46,6 +46,7 @@ CONDITIONS = {
     "overlapped_round": "in the overlapped loop",
     "relaxed_round": "in the relaxed loop",
     "concurrent_round": "in the concurrent loop",
+    "resident_round": "in the resident loop",
     "simulated_round": "in the loop, learner and replay simulated",
     "opencl_round": "in the loop, learner and storage on OpenCL",
     "opencl_apart_round": "in the loop, replay and storage on OpenCL",

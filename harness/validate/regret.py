@@ -17,6 +17,8 @@ from placerl.harness.store.rows import PredictedRate, Regret
 from placerl.harness.validate.narrowing import Dropped
 from placerl.harness.validate.rows import HERE, SUITE, WITH_SIMULATED, Achieved, Rounds, under
 
+_OF_ONE_MAPPING = (Loop.CONCURRENT, Loop.RESIDENT)
+
 
 def regrets(
     predicted: Sequence[PredictedRate], ran: Mapping[tuple[str, Loop], Achieved], dropped: Dropped
@@ -47,8 +49,8 @@ def regrets(
         choices = {row.strategy: row for row in predicted if devices in (row.chosen_among or ())}
         if not choices and devices == WITH_SIMULATED:
             continue
-        # The concurrent loop has one mapping, and of one there is no choice.
-        for strategy in dict.fromkeys(row.strategy for row in predicted if row.loop != Loop.CONCURRENT):
+        # Of one mapping there is no choice: the concurrent loop has one, and the resident loop one on each device.
+        for strategy in dict.fromkeys(row.strategy for row in predicted if row.loop not in _OF_ONE_MAPPING):
             if strategy in choices:
                 rows.append(_of_choice(choices[strategy], devices, ran, dropped))
                 continue

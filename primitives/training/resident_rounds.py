@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from placerl.primitives import checks
 from placerl.primitives.algorithms.dqn import BONUS
-from placerl.primitives.device import philox
+from placerl.primitives.device import Graph, philox
 from placerl.primitives.environments.device_environments import DeviceEnvironments, NStep
 from placerl.primitives.learner import Learner
 from placerl.primitives.learner.acting import exploring_graph
@@ -76,6 +76,9 @@ class ResidentRounds(ResidentSteps):
         acting: the environments, and the steps of a round.
         steps_a_graph: about how many gradient steps one graph has.
 
+    Attributes:
+        rounds_a_graph: most rounds that one graph has.
+
     Raises:
         TypeError: the learner's steps cannot stay on its device.
         ValueError: a device cannot explore for the algorithm, or environments and replay do not fit it.
@@ -99,7 +102,7 @@ class ResidentRounds(ResidentSteps):
         self._acting = acting
         # As `_steps_a_graph`: rounds after which as many batches ahead are in the same places.
         turn = lcm(acting.gradient_steps, replay.ahead + 1) // acting.gradient_steps
-        self._rounds_at_once = ceil(max(1, steps_a_graph // acting.gradient_steps) / turn) * turn
+        self.rounds_a_graph = ceil(max(1, steps_a_graph // acting.gradient_steps) / turn) * turn
         inputs = executable.inputs(self._explore)
         self._seen, (self._drawn,) = (
             inputs["batch/observation"],
@@ -112,7 +115,7 @@ class ResidentRounds(ResidentSteps):
             replay.storage,
             self._stream,
             self._seen,
-            at_once=self._rounds_at_once * acting.vector_steps,
+            at_once=self.rounds_a_graph * acting.vector_steps,
             n_step=acting.n_step,
         )
         check_environments(self._environments.native, algorithm)
@@ -120,6 +123,7 @@ class ResidentRounds(ResidentSteps):
         self._insert_rows = replay.inserter(*written)
         self._action_kernels = executable.device.kernels(kernel_source())
         self._rounds: Graphs = {}
+        self._exploring: dict[int, Graph] = {}  # by their vector steps
         with self._stream.recorded(*self._beside) as self._filling:
             self._launch_vector_step(explores=False)
 
@@ -165,6 +169,24 @@ class ResidentRounds(ResidentSteps):
             self._filling.replay()
 
     @one_at_a_time
+    def explore(self, vector_steps: int) -> None:
+        """Start the vector steps of rounds without their gradient steps.
+
+        Raises:
+            ValueError: `vector_steps` is below 1.
+        """
+        checks.whole("vector_steps", vector_steps, 1)
+        while vector_steps > 0:
+            at_once = min(vector_steps, self.rounds_a_graph * self._acting.vector_steps)
+            if at_once not in self._exploring:
+                with self._stream.recorded(*self._beside) as self._exploring[at_once]:
+                    for _ in range(at_once):
+                        self._launch_vector_step(explores=True)
+            self._environments.count_started(at_once)
+            self._exploring[at_once].replay()
+            vector_steps -= at_once
+
+    @one_at_a_time
     def run_rounds(self, rounds: int) -> None:
         """Start rounds: vector steps with exploring actions, the insertion of their transitions, and gradient steps.
 
@@ -178,7 +200,7 @@ class ResidentRounds(ResidentSteps):
         if not self._has_items(acting.vector_steps):
             raise ValueError(EMPTY)
         while rounds > 0:
-            at_once = self._at_once(rounds, self._rounds_at_once)
+            at_once = self._at_once(rounds, self.rounds_a_graph)
             first = learner.gradient_steps
             steps = range(first, first + at_once * acting.gradient_steps)
             variants = tuple(learner.algorithm.variant(step) for step in steps)

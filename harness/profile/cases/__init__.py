@@ -16,6 +16,7 @@ from placerl.harness.pieces.trees import sum_tree_cases
 from placerl.harness.profile.cases.concurrent import concurrent_cases
 from placerl.harness.profile.cases.learners import learner_cases, streamed_cases
 from placerl.harness.profile.cases.on_policy import on_policy_cases
+from placerl.harness.profile.cases.resident import resident_cases
 from placerl.harness.profile.cases.rounds import round_cases
 from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.workloads import Workload
@@ -59,7 +60,11 @@ def piece_cases(
         return list(on_policy_cases(workload, problem, precisions, parts))
     small = parts.workload if parts else fitted(workload)
     parts = parts or SharedParts(small, problem)
-    pieces = [*round_cases(small, problem, parts, precisions), *concurrent_cases(small, problem, parts)]
+    pieces = [
+        *round_cases(small, problem, parts, precisions),
+        *concurrent_cases(small, problem, parts),
+        *resident_cases(small, problem),
+    ]
     return list(_stating_capacity(workload, small, pieces))
 
 

@@ -55,6 +55,14 @@ def test_threads_that_run_free_are_named_with_their_command_where_they_are_faste
     assert not [line for line in answer([FAST, SLOW, slower]) if "run free" in line]
 
 
+def test_rounds_that_stay_on_the_device_are_named_with_their_command_where_they_are_faster():
+    resident = predicted("cuda-cuda-cuda", 1500.0, chosen=True, backend="resident-loop")
+    (said,) = [line for line in answer([FAST, SLOW, resident]) if "stay on the device" in line]
+    assert said.endswith(
+        "1.50 times as fast: 1,500.0 gradient steps/s by `placerl run --mapping cuda-cuda-cuda --loop resident`."
+    )
+
+
 def test_intervals_that_overlap_are_no_answer():
     close = predicted("torch-native-cpu", 950.0, width=0.1)
     assert "Their intervals overlap, so that noise alone may change the answer." in answer([FAST, close])

@@ -10,6 +10,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.mapping import STRATEGIES, Prediction, predict, problem
 from placerl.harness.mapping.problem import problem_of
+from placerl.harness.mapping.strategies.composed_loop import TIMED_WHERE_THEY_RUN
 from placerl.harness.runtime.timed_storage import TimedStorage
 from placerl.harness.workloads.task import columns_of
 from placerl.primitives.algorithms.ddpg import DDPG
@@ -61,7 +62,7 @@ def test_predictions_are_modelled_and_name_their_inputs() -> None:
     rows = predict.measurements(workloads.load("hopper-ddpg"), 256, PROFILE, PLATFORM)
     assert {item.provenance for item in rows} == {Provenance.MODELLED}
     assert {item.inputs for item in rows} == {"measured"}
-    assert {item.who for item in rows} == set(STRATEGIES) - {"concurrent-loop"}, "which cannot run"
+    assert {item.who for item in rows} == set(STRATEGIES) - {*TIMED_WHERE_THEY_RUN}, "which cannot run"
 
 
 def test_an_interval_is_one_where_the_model_turns_slow_and_fast_round() -> None:
@@ -131,7 +132,7 @@ def test_an_on_policy_problem_is_that_of_the_algorithm_s_settings() -> None:
 
 def test_each_strategy_chooses_exactly_one_mapping() -> None:
     rows = predict.measurements(workloads.load("hopper-ddpg"), 256, PROFILE, PLATFORM)
-    for strategy in set(STRATEGIES) - {"concurrent-loop"}:
+    for strategy in set(STRATEGIES) - {*TIMED_WHERE_THEY_RUN}:
         assert str(predict.chosen_mapping(rows, strategy)) == "torch-native-cpu"
         assert sum(item.chosen for item in rows if item.who == strategy) == 1
 
@@ -145,6 +146,16 @@ def test_the_concurrent_loop_is_predicted_where_its_threads_were_timed() -> None
     assert (free.where, free.chosen, free.value) == ("native-native-cpu", True, pytest.approx(5e3)), (
         "sampling and updating share a core"
     )
+
+
+def test_the_resident_loop_is_predicted_where_all_parts_are_on_a_device() -> None:
+    parts = {("resident_round.collect", "opencl"): 3e-4, ("resident_round.steps", "opencl"): 5e-4}
+    parts |= {("resident_round.runtime", "opencl"): 2e-4, ("learner.step", "opencl"): 1e-2}
+    profile = [*PROFILE, *(row(*cell, time_s) for cell, time_s in parts.items())]
+    rows = predict.measurements(workloads.load("hopper-ddpg"), 256, profile, PLATFORM)
+    (one,) = (item for item in rows if item.who == "resident-loop")
+    assert (one.where, one.chosen, one.value) == ("opencl-opencl-opencl", True, pytest.approx(1e3))
+    assert one.terms_s == pytest.approx({"actor": 3e-4, "step": 5e-4, "loop": 2e-4})
 
 
 def test_map_equation_3_from_the_rows() -> None:

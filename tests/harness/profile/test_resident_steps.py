@@ -4,8 +4,9 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.core.progress import silent
+from placerl.harness.measure.protocol import Timing
 from placerl.harness.profile import resident_steps
-from placerl.harness.profile.resident_steps import AHEAD, ITERATION, ROUND, STEP, STRICT
+from placerl.harness.profile.resident_steps import AHEAD, ITERATION, PARTS, PREDICTED, ROUND, STEP, STRICT
 from placerl.primitives import device
 from placerl.primitives.device.base import KINDS
 from tests.primitives.device.kinds import device_of
@@ -41,9 +42,11 @@ def test_a_rehearsal_gives_a_row_for_each_way(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(resident_steps, "STEPS", dict.fromkeys(resident_steps.STEPS, 2))
     device_of("opencl")
     rows = resident_steps.profile(workloads.load("cartpole-dqn"), 32, "opencl", 0.1, silent)
-    assert [row.primitive for row in rows] == [ROUND, STEP, AHEAD, STRICT]
+    assert [row.primitive for row in rows] == [ROUND, STEP, AHEAD, STRICT, PREDICTED]
+    assert [row.provenance for row in rows] == [*["measured"] * 4, "modelled"]
     assert not [row.reason for row in rows if row.status == "failed"]
     assert all(row.value and row.gradient_steps == 2 and row.capacity == CAPACITY for row in rows)
+    assert [row.error is not None for row in rows] == [False] * 4 + [True]
     assert {row.suite for row in rows} == {"bench-gpu"}
 
 
@@ -55,6 +58,25 @@ def test_a_rehearsal_of_ppo_states_its_environment_steps(monkeypatch: pytest.Mon
     assert (row.primitive, row.gradient_steps, row.environment_steps) == (ITERATION, 4, 512)
     assert row.value
     assert row.status != "failed"
+
+
+def test_a_prediction_is_compared_in_the_rounds_that_timed_both() -> None:
+    def timing(name: str, *seconds: float) -> Timing:
+        return Timing(name, "ok", "", clock_s=seconds, clock_rounds=tuple(range(len(seconds))))
+
+    def told(part: str, *seconds: float) -> Timing:
+        return timing(f"{PARTS}: {part}", *seconds)
+
+    whole = timing(ROUND, *[64 * 1e-3] * 5, 1.0), timing(PARTS, *[1.0] * 5)
+    parts = told("collect", *[3e-4] * 5), told("steps", *[8e-4] * 5), told("runtime", *[1e-4] * 5)
+    timings = {one.name: one for one in (*whole, *parts)}
+    columns = resident_steps._predicted(workloads.load("cartpole-dqn"), 32, "opencl", timings)
+    assert columns["value"] == pytest.approx(64 * 1.2e-3)
+    errors = [columns[name] for name in ("error", "error_low", "error_high")]
+    assert errors == pytest.approx([1 / 1.2 - 1] * 3)
+    failed = timings | {ROUND: Timing(ROUND, "failed", "no room")}
+    columns = resident_steps._predicted(workloads.load("cartpole-dqn"), 32, "opencl", failed)
+    assert (columns["status"], columns["reason"], columns["value"]) == ("failed", "no room", None)
 
 
 def test_without_the_device_a_row_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.mapping import VALIDATED, Problem, predict
 from placerl.harness.mapping.candidates import COMPARED_ONLY
+from placerl.harness.mapping.strategies.composed_loop import TIMED_WHERE_THEY_RUN
 from placerl.harness.measure import protocol as measure
 from placerl.harness.measure.protocol import Case, Timing
 from placerl.harness.profile import simulated
@@ -217,7 +218,7 @@ def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_besid
     assert {row.who for row in beside} >= {"composed-loop"}
     for row in beside:
         assert row.error == pytest.approx(row.value / 1000 - 1)
-    assert {row.who for row in by["regret"]} == set(VALIDATED) - {"concurrent-loop"}, "which has one mapping"
+    assert {row.who for row in by["regret"]} == set(VALIDATED) - {*TIMED_WHERE_THEY_RUN}, "of one mapping"
     assert not [row.reason for row in by["regret"] if row.status == "not_run"], "every choice was run"
     assert {row.value for row in by["regret"] if row.value is not None} == {0}
     assert by["runtime_overhead"]

@@ -23,10 +23,18 @@ from placerl.harness.mapping.exhaustive import Exhaustive
 from placerl.harness.mapping.strategies.composed_loop.candidates import (
     composed_candidates,
     concurrent_candidates,
+    resident_candidates,
 )
 from placerl.harness.mapping.strategies.composed_loop.model import NAMES, ComposedLoop
 
-__all__ = ["NAMES", "ONLY_VALIDATED", "STRATEGIES", "ComposedLoop", "composed_candidates"]
+__all__ = [
+    "NAMES",
+    "ONLY_VALIDATED",
+    "STRATEGIES",
+    "TIMED_WHERE_THEY_RUN",
+    "ComposedLoop",
+    "composed_candidates",
+]
 
 
 def _strategy(loop: Loop) -> Exhaustive:
@@ -34,6 +42,12 @@ def _strategy(loop: Loop) -> Exhaustive:
     return Exhaustive(model.name, model, composed_candidates)
 
 
-_CONCURRENT = ComposedLoop(Loop.CONCURRENT)
-STRATEGIES = (_strategy(Loop.FUSED), Exhaustive(_CONCURRENT.name, _CONCURRENT, concurrent_candidates))
+_CONCURRENT, _RESIDENT = ComposedLoop(Loop.CONCURRENT), ComposedLoop(Loop.RESIDENT)
+STRATEGIES = (
+    _strategy(Loop.FUSED),
+    Exhaustive(_CONCURRENT.name, _CONCURRENT, concurrent_candidates),
+    Exhaustive(_RESIDENT.name, _RESIDENT, resident_candidates),
+)
+TIMED_WHERE_THEY_RUN = {_CONCURRENT.name: "concurrent_round.", _RESIDENT.name: "resident_round."}
+"""Strategies of loops that cannot run everywhere, with what the names of their pieces begin with."""
 ONLY_VALIDATED = tuple(map(_strategy, (Loop.STRICT, Loop.OVERLAPPED, Loop.RELAXED)))

@@ -32,6 +32,14 @@ def concurrent_candidates(table: PerformanceTable) -> list[Mapping]:
     return [Mapping(learner, NATIVE, CPU) for learner in table.targets("concurrent_round.learn")]
 
 
+def resident_candidates(table: PerformanceTable) -> list[Mapping]:
+    """Return the mappings whose rounds in the resident loop were timed: all parts on one device."""
+    return [
+        Mapping(learner, learner, storage_on(learner.device))
+        for learner in table.targets("resident_round.steps")
+    ]
+
+
 def _boards(table: PerformanceTable, learner: Target, rmm: Target) -> list[Target]:
     """Return the simulated devices of replay management and learner, which can hold the storage."""
     parts = (("round.sample", rmm), ("round.learn", learner))

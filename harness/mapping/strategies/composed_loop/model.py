@@ -17,6 +17,7 @@ from placerl.harness.mapping.strategies.composed_loop.pieces import (
     in_turn_round,
     on_policy_round,
     overlapped_round,
+    resident_round,
 )
 from placerl.harness.mapping.strategies.composed_loop.simulated_devices import with_simulated
 from placerl.harness.mapping.table import PerformanceTable, inputs_provenance
@@ -28,6 +29,7 @@ NAMES = {
     Loop.OVERLAPPED: "overlapped-loop",
     Loop.RELAXED: "relaxed-loop",
     Loop.CONCURRENT: "concurrent-loop",
+    Loop.RESIDENT: "resident-loop",
 }
 
 
@@ -50,6 +52,8 @@ class ComposedLoop:
             composed = on_policy_round(table, problem, mapping)
         elif self.loop is Loop.CONCURRENT:
             composed = concurrent_round(problem, mapping)
+        elif self.loop is Loop.RESIDENT:
+            composed = resident_round(problem, mapping)
         elif self.loop in IN_PARALLEL:
             composed = overlapped_round(table, problem, mapping, relaxed=self.loop is Loop.RELAXED)
         else:

@@ -40,6 +40,9 @@ early stopping.
 | `overlapped_round.publish` | the weights handed to the actors | learner |
 | `relaxed_round.learn`, `.sample`, `.update` | a gradient step, learner and manager in a thread each | both |
 | `concurrent_round.learn`, `.sample`, `.update` | the same with D batches ahead, bound to cores | both |
+| `resident_round.collect` | the vector steps of a round that stays on a device | the storage |
+| `resident_round.steps` | its gradient steps, with the replay's work | the learner |
+| `resident_round.runtime` | its share of a graph's start | the replay management |
 | `concurrent_round.collect` | a round's vector steps in C++ threads, inserted, summed over the threads | the storage |
 | `iteration.collect` | an iteration's vector steps in processes (on-policy) | the learner, whose policy acts |
 | `relaxed_round.runtime` | a round of the runtime, with parts that do nothing and a manager in a Python thread | cpu |
@@ -223,6 +226,18 @@ def concurrent_round(problem: Problem, mapping: Mapping) -> ComposedRound:
         },
         steps,
         RMM,
+    )
+
+
+def resident_round(problem: Problem, mapping: Mapping) -> ComposedRound:
+    """Return a round of the resident loop; only mappings whose parts are all on one device are in the table."""
+    return ComposedRound(
+        {
+            "actor": (("resident_round.collect", mapping.storage), 1),
+            "step": (("resident_round.steps", mapping.learner), 1),
+            "loop": (("resident_round.runtime", mapping.rmm), 1),
+        },
+        problem.round_gradient_steps,
     )
 
 

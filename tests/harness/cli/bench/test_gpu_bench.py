@@ -1,5 +1,6 @@
 """The table of gradient steps that stay on a device."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from placerl.harness.cli.bench import gpu_bench
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.profile.resident_steps import ITERATION, STEP, STRICT, ResidentStep
+from placerl.harness.profile.resident_steps import ITERATION, PREDICTED, STEP, STRICT, ResidentStep
 
 
 def row(primitive: str, value: float | None, steps: int, **own: Any) -> ResidentStep:
@@ -30,6 +31,16 @@ def test_rates_are_compared_with_the_strict_steps() -> None:
     lines = [line for line in text.splitlines() if line.startswith("| cartpole-dqn")]
     assert lines[0].replace(" ", "") == "|cartpole-dqn|32|cuda|residentstep|20|20.0|"
     assert lines[1].replace(" ", "") == "|cartpole-dqn|32|cuda|strictstep|400|1.0|"
+
+
+def test_the_error_of_a_prediction_is_said_with_its_interval() -> None:
+    error = {"error": -0.2, "error_low": -0.25, "error_high": 0.01}
+    rows = [row(STRICT, 8 * 400e-6, 8), replace(row(PREDICTED, 64 * 25e-6, 64), **error)]
+    text = gpu_bench.table(rows)
+    assert "|residentround,predicted|25|-|" in text.replace(" ", "")
+    assert "- cartpole-dqn, B = 32: the model of the resident loop" in text
+    assert "is -20.0% [-25.0%, +1.0%] off the achieved rate." in text
+    assert "off the achieved" not in gpu_bench.table([row(PREDICTED, None, 0, status="failed", reason="no")])
 
 
 def test_what_was_not_run_says_why() -> None:

@@ -14,6 +14,7 @@ from placerl.harness.platforms.available_memory import NotEnoughMemory
 from placerl.harness.profile import cases
 from placerl.harness.profile.cases import PrimitiveCase
 from placerl.harness.profile.cases.learners import learner_cases
+from placerl.harness.runtime import resident
 from placerl.harness.runtime.compose import storage_of
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import item_bytes
@@ -55,6 +56,12 @@ def test_every_primitive_passes_its_own_check_and_is_timed(small_cases: list[Pri
             f"concurrent_round.{part}"
             for part in ("collect", "learn", "sample", "update")
             if len(usable_cores()) > 1
+        ),
+        *(
+            f"resident_round.{part}"
+            for storage in storing_devices()
+            for part in ("collect", "steps", "runtime")
+            if storage.backend in resident.BACKENDS
         ),
         *(f"beside_learner.{part}" for part in ("insert", "sample", "update", "runtime")),
         *(f"beside_replay.{part}" for part in ("collect", "learn", "runtime")),
