@@ -410,16 +410,22 @@ def test_the_keyboard_reaches_the_menu_after_a_link_that_skips_it(
     ]
 
 
+@pytest.fixture(scope="module")
+def mappings_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a page on the mappings of a machine where `timed_rows` were measured."""
+    made = tmp_path_factory.mktemp("what-if")
+    with Store.open(made / "store.sqlite") as store:
+        store.begin_run("quick", "r", sample.MACHINE).finish("a", list(timed_rows()))
+    page = made / "mappings.html"
+    page.write_text(pages.render(read(made / "store.sqlite"), "mappings"), encoding="utf-8")
+    return page.as_uri()
+
+
 def test_what_if_ranks_the_mappings_as_the_python_models_do(
-    browser: webdriver.Chrome, tmp_path: Path
+    browser: webdriver.Chrome, mappings_page: str
 ) -> None:
-    rows = list(timed_rows())
-    with Store.open(tmp_path / "store.sqlite") as store:
-        store.begin_run("quick", "r", sample.MACHINE).finish("a", rows)
-    page = tmp_path / "mappings.html"
-    page.write_text(pages.render(read(tmp_path / "store.sqlite"), "mappings"), encoding="utf-8")
-    browser.get(page.as_uri())
-    table = predict.table_from(rows, 256)
+    browser.get(mappings_page)
+    table = predict.table_from(list(timed_rows()), 256)
     problem = problem_of(workloads.load("hopper-ddpg"), 256)
     for value, model in (("1", MapTpds23()), ("0", PrimitiveSum())):
         Select(browser.find_element(By.ID, "what-if-ahead")).select_by_value(value)
@@ -448,13 +454,9 @@ def test_what_if_ranks_the_mappings_as_the_python_models_do(
 
 @pytest.mark.parametrize("platform", ["map-tpds23", "ppoaccel"])
 def test_what_if_ranks_the_mappings_of_published_platforms(
-    platform: str, browser: webdriver.Chrome, tmp_path: Path
+    platform: str, browser: webdriver.Chrome, mappings_page: str
 ) -> None:
-    with Store.open(tmp_path / "store.sqlite") as store:
-        store.begin_run("quick", "r", sample.MACHINE).finish("a", list(timed_rows()))
-    page = tmp_path / "mappings.html"
-    page.write_text(pages.render(read(tmp_path / "store.sqlite"), "mappings"), encoding="utf-8")
-    browser.get(page.as_uri())
+    browser.get(mappings_page)
     Select(browser.find_element(By.ID, "what-if-platform")).select_by_value(platform)
     Select(browser.find_element(By.ID, "what-if-size")).select_by_value("2048")
     published, workload = platforms.load(platform), workloads.load("hopper-ddpg")
