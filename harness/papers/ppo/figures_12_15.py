@@ -6,7 +6,6 @@ rule judges both simulated and modelled gains (`gains_rule`).
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,7 @@ from placerl.harness.papers.charts import Panel, Panels
 from placerl.harness.papers.clocks import CONVOLUTIONS, PRODUCTS
 from placerl.harness.papers.evidence import last_attempts, rows_of
 from placerl.harness.papers.experiments import Experiment
-from placerl.harness.papers.number import Number, bounded_speedup, from_text
+from placerl.harness.papers.number import Number, from_text
 from placerl.harness.papers.ppo import cycle_models as modelled
 from placerl.harness.papers.ppo import early_stops, figures_12_15_cycles, judged_stops
 from placerl.harness.papers.ppo.figures_12_15_cycles import (
@@ -32,11 +31,8 @@ from placerl.harness.papers.ppo.figures_12_15_cycles import (
     FLOAT32,
     LAYOUT_CASES,
     LAYOUTS,
-    SPINNING_UP,
-    UPDATES_AN_EPOCH,
 )
 from placerl.harness.store.cell import Cell
-from placerl.primitives.fpga.gemm.plan import blocks
 
 NS = "NS"
 
@@ -141,40 +137,6 @@ def _blocked_layout(rows: Mapping[str, Any], clock_mhz: float | None) -> Finding
     )
     published = [(n.value, n.value) for n in from_text(*modelled.LAYOUT_GAINS)]
     return Finding(gains_rule.judged(gains, published), tuple(numbers), explanation)
-
-
-def _balancing(rows: Mapping[str, list[Any]], clock_mhz: float | None) -> Finding:
-    numbers: list[Number] = []
-    ranges: list[Number] = []
-    published = []
-    epoch_updates = blocks(SPINNING_UP.samples, SPINNING_UP.minibatch)
-    for benchmark, keys in modelled.BALANCE_GAINS.items():
-        throughput, percents = modelled.published_throughput(benchmark, clock_mhz), []
-        for row in sorted(rows[benchmark], key=lambda row: row.parameters.policy_epochs):
-            cycles = row.parameters.cycles
-            saved = (cycles["alone"] - cycles["balanced"]) * epoch_updates / UPDATES_AN_EPOCH
-            percents.append(100 * throughput.gain(SPINNING_UP, saved))
-            title = modelled.balance_title(benchmark, row.parameters.policy_epochs)
-            trained = _number(f"{title}, cycles of training over balanced ones", 0.0, [row])
-            trained = replace(trained, value=cycles["alone"] / cycles["balanced"], unit="ratio")
-            numbers += [
-                bounded_speedup(trained, modelled.UNITS),
-                _number(f"{title}, in throughput", percents[-1], [row], Provenance.PUBLISHED),
-            ]
-        # However early the policy stops, two units need at least half of the longer network's cycles.
-        most_saved = cycles["alone"] * (1 - 1 / modelled.UNITS) * epoch_updates / UPDATES_AN_EPOCH
-        most = 100 * throughput.gain(SPINNING_UP, most_saved)
-        title = f"{benchmark}: gain of load balancing in throughput, at most"
-        numbers.append(_number(title, most, rows[benchmark], Provenance.PUBLISHED))
-        ranges.append(replace(numbers[-1], low=min(percents), high=most))
-        published.append((from_text(keys[0])[0].value, from_text(keys[1])[0].value))
-    explanation = (
-        "On two units together the rest of the longer network trains about twice as fast, and the larger network gains "
-        "more after as many epochs. The paper does not say after how many the policy stopped: over all of them the two "
-        "ranges overlap. At PPO's clock even the most that balancing can bring, half of the training, is less "
-        "throughput than the paper's smallest gain: training is a small share of the published iteration."
-    )
-    return Finding(gains_rule.judged(ranges, published), tuple(numbers), explanation)
 
 
 def _gain_panel(rows: list[Any], benchmark: str, side: int) -> Panel:
@@ -295,8 +257,7 @@ class BlockedLayoutGains(_OfAccelerator):
 class BalancingGains(_OfAccelerator):
     """Checks PPO Fig. 15: load balancing between two compute units raises throughput.
 
-    Trainings show after how many updates the policy stops (`judged_stops`). Without them the gains of all possible
-    epochs form a range, because the paper does not say after which one the policy stopped.
+    Trainings show after how many updates the policy stops (`judged_stops`), which the paper does not say.
     """
 
     key, place, position = "PPO-F15", "5.3.4, Fig. 15", 14
@@ -307,19 +268,16 @@ class BalancingGains(_OfAccelerator):
         "PPO.balance_gain_humanoid_high",
         "PPO.balance_gain_humanoid_low",
     )
+    needs = "trainings of Hopper and Humanoid whose policy stops early (claim/PPO-F15-stops, tier standard)"
 
     def cells(self, tier: TierLimits) -> list[Cell]:
         return [*super().cells(tier), *early_stops.cells(tier)]
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        if stopped := judged_stops.stopped(frame):
-            return modelled.at_both_clocks(partial(judged_stops.finding, stopped), PRODUCTS)
-        rows: dict[str, list[Any]] = {benchmark: [] for benchmark in modelled.BALANCE_GAINS}
-        for row in _rows(frame, BALANCING):
-            rows[row.parameters.benchmark].append(row)
-        if not all(rows.values()):
-            return modelled.at_both_clocks(modelled.balancing, PRODUCTS)
-        return modelled.at_both_clocks(lambda clock_mhz: _balancing(rows, clock_mhz), PRODUCTS)
+        stopped = judged_stops.stopped(frame)
+        if not stopped:
+            return Finding(Outcome.NOT_RUN, needs=self.needs)
+        return modelled.at_both_clocks(partial(judged_stops.finding, stopped), PRODUCTS)
 
     def panels(self, frame: pd.DataFrame) -> Panels:
         lines: dict[str, list[tuple[str, Number]]] = {}

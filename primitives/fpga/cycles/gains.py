@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from placerl.primitives.fpga.cycles.layout import plain_stalls, ppo_stalls
-from placerl.primitives.fpga.cycles.load_balancing import training_cycles
 from placerl.primitives.fpga.cycles.networks import GemmLayer
 from placerl.primitives.fpga.cycles.ppo import PpoIteration, iteration_cycles, shapes
-from placerl.primitives.fpga.gemm.plan import GemmShape, blocks
+from placerl.primitives.fpga.gemm.plan import GemmShape
 
 
 def transposed_operands(layers: Sequence[GemmLayer], batch: int) -> list[GemmShape]:
@@ -99,33 +98,3 @@ def accelerator_layout_gain(layers: Sequence[GemmLayer], iteration: PpoIteration
     """
     stalls = update_stalls(layers, iteration.minibatch, side=side) * iteration.updates
     return stalls / iteration_cycles(layers, iteration, side=side).total
-
-
-def balance_gain(
-    policy: Sequence[GemmLayer],
-    value: Sequence[GemmLayer],
-    iteration: PpoIteration,
-    published: PublishedThroughput,
-    *,
-    policy_epochs: int,
-    side: int,
-) -> float:
-    """Return the throughput with load balancing over that without it, minus 1 (Fig. 15).
-
-    Args:
-        published: the published throughput, with load balancing.
-        policy_epochs: number of epochs after which the policy's training stops; the value network trains for all.
-    """
-    epoch_updates = blocks(iteration.samples, iteration.minibatch)
-    saved = {}
-    for balanced in (False, True):
-        saved[balanced] = training_cycles(
-            policy,
-            value,
-            policy_updates=policy_epochs * epoch_updates,
-            value_updates=iteration.updates,
-            minibatch=iteration.minibatch,
-            side=side,
-            balanced=balanced,
-        )
-    return published.gain(iteration, saved[False] - saved[True])
