@@ -25,7 +25,7 @@ from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.target import NATIVE, NATIVE_MAPPING
 from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.pieces import memory
-from placerl.harness.runtime import loops, mapped_parts
+from placerl.harness.runtime import fusions, loops, mapped_parts
 from placerl.harness.runtime.learners.gradient_graphs import BACKENDS
 from placerl.harness.runtime.simulated_parts import is_simulated
 from placerl.harness.workloads import Workload
@@ -130,7 +130,7 @@ def resolve(
     else:
         processes = schedule.actor_processes(task, is_simulated(mapping))
         _check_options(schedule, task, processes, counted=existing is None)
-        fusion = loops.chosen_fusion(task, mapping, schedule) if existing is None else existing
+        fusion = fusions.chosen_fusion(task, mapping, schedule) if existing is None else existing
         _check_mapped(schedule, task, mapping, fusion, processes)
         if existing is None:
             mapped_parts.check(task, mapping, schedule.delay)

@@ -9,7 +9,8 @@ it: a `-wal` file, or a `-journal` that must be rolled back. Readers let SQLite 
 import shlex
 import shutil
 import sqlite3
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -90,19 +91,29 @@ def _recovered(path: Path) -> sqlite3.Connection:
     return _immutable(path)  # which stays readable when the folder is removed
 
 
-def _immutable(path: Path) -> sqlite3.Connection:
-    check_length(path)
-    database = connect(path, "ro&immutable=1")
+@contextmanager
+def _closed_on_error(database: sqlite3.Connection) -> Iterator[None]:
     try:
-        check_schema(path, database)
-        if not is_old(database):
-            return database
-        changed = sqlite3.connect(":memory:", isolation_level=None)
-        database.backup(changed)
+        yield
     except BaseException:
         database.close()
         raise
-    database.close()
-    with valid_content(path):
-        migration.upgrade(changed)
-    return changed
+
+
+def _immutable(path: Path) -> sqlite3.Connection:
+    check_length(path)
+    database = connect(path, "ro&immutable=1")
+    with _closed_on_error(database):
+        check_schema(path, database)
+        return _upgraded(path, database) if is_old(database) else database
+
+
+def _upgraded(path: Path, old: sqlite3.Connection) -> sqlite3.Connection:
+    """Return a copy in memory, of this schema, and close the connection to the store of the schema before."""
+    copy = sqlite3.connect(":memory:", isolation_level=None)
+    with _closed_on_error(copy):
+        with closing(old):
+            old.backup(copy)
+        with valid_content(path):
+            migration.upgrade(copy)
+    return copy

@@ -56,7 +56,7 @@ from placerl.harness.profile.cases.validation_rounds import (
     validation_cases,
 )
 from placerl.harness.runtime import mapped_parts
-from placerl.harness.runtime.loops import fusions
+from placerl.harness.runtime.fusions import fusions
 from placerl.harness.runtime.resolve import runs_free
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import ComparisonResult, MachinePeak, PieceTime, PredictedRate

@@ -16,7 +16,7 @@ from placerl.harness.loop.schedule import IN_PARALLEL, Fusion, is_on_policy
 from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.target import CPU, NATIVE
-from placerl.harness.runtime.loops import fusions
+from placerl.harness.runtime.fusions import fusions
 from placerl.harness.validate import plan
 from placerl.harness.workloads import Workload
 from placerl.primitives.quantization.precision import BFLOAT_16

@@ -30,7 +30,7 @@ from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.profile.cases.trained import profiled_start
 from placerl.harness.runtime.actors.in_process import Actors, InlineActors
 from placerl.harness.runtime.compose import actors_of
-from placerl.harness.runtime.loops import on_policy_fusions
+from placerl.harness.runtime.fusions import on_policy_fusions
 from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import columns_of

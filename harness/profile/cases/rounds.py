@@ -39,7 +39,7 @@ from placerl.harness.runtime.actors.actor import Actor
 from placerl.harness.runtime.actors.in_process import Actors, InlineActors
 from placerl.harness.runtime.clock import simulated_s
 from placerl.harness.runtime.compose import actors_of
-from placerl.harness.runtime.loops import fuses_rounds, fusions
+from placerl.harness.runtime.fusions import fuses_rounds, fusions
 from placerl.harness.runtime.training import Training
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import columns_of

@@ -20,7 +20,7 @@ from placerl.harness.profile.cases.trained import profiled_start
 from placerl.harness.runtime.actors.in_process import Actors
 from placerl.harness.runtime.actors.pool import ActorPlan, ActorPool
 from placerl.harness.runtime.compose import replay_of, storage_of
-from placerl.harness.runtime.loops import fusions
+from placerl.harness.runtime.fusions import fusions
 from placerl.harness.runtime.simulated_parts import is_simulated
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.task import resized

@@ -21,7 +21,7 @@ from placerl.harness.runtime.actors.in_process import Actors, Collecting
 from placerl.harness.runtime.actors.pool import ActorPlan
 from placerl.harness.runtime.clock import simulated_s
 from placerl.harness.runtime.compose import Parts, actors_of, rounds_of, start_actors, steps_of
-from placerl.harness.runtime.loops import chosen_fusion
+from placerl.harness.runtime.fusions import chosen_fusion
 from placerl.harness.runtime.native_iterations import NativeIterations
 from placerl.harness.runtime.native_rounds import RoundActors
 from placerl.harness.runtime.native_threads import ThreadedTraining

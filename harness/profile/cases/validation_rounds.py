@@ -29,7 +29,7 @@ from placerl.harness.profile.cases.shared_parts import SharedParts, managers
 from placerl.harness.runtime import simulated_parts
 from placerl.harness.runtime.actors.actor import Actor
 from placerl.harness.runtime.actors.in_process import Actors, InlineActors
-from placerl.harness.runtime.loops import fusions
+from placerl.harness.runtime.fusions import fusions
 from placerl.harness.runtime.training import Training
 from placerl.harness.runtime.units.shared_arrays import SharedArrays
 from placerl.harness.workloads import Workload

@@ -16,7 +16,7 @@ from placerl.primitives.fpga.gemm.plan import GemmShape, blocks, checked_dataflo
 
 
 def ppo_stalls(shape: GemmShape, *, side: int) -> int:
-    """Return the cycles that PPO states for reading A (a x b) transposed: one per P elements."""
+    """Return the cycles that PPO states for reading A (a x b) transposed: one per P elements; `side` is P."""
     return blocks(shape.a * shape.b, side)
 
 
@@ -33,6 +33,7 @@ def _visits(shape: GemmShape, *, side: int, dataflow: str) -> Iterable[tuple[int
 
 
 def _gathers(shape: GemmShape, *, side: int, dataflow: str) -> int:
+    """Return how often a block is read: whenever another one than that in the registers is requested."""
     gathers, held = 0, None
     for block in _visits(shape, side=side, dataflow=dataflow):
         gathers += block != held
@@ -41,5 +42,11 @@ def _gathers(shape: GemmShape, *, side: int, dataflow: str) -> int:
 
 
 def plain_stalls(shape: GemmShape, *, side: int, dataflow: str) -> int:
-    """Return the stalls of the compute unit while it reads A transposed from the plain layout."""
+    """Return the cycles for which the compute unit waits while it reads A transposed from the plain layout.
+
+    Args:
+        shape: the product A (a x b) times B (b x c).
+        side: P, the rows and columns of the array and of a block.
+        dataflow: "NS", "WS" or "IS": the order in which blocks of A are requested.
+    """
     return (_gathers(shape, side=side, dataflow=dataflow) - (dataflow != "IS")) * (side + 1)

@@ -14,7 +14,7 @@ from placerl.harness.pieces.base import random_transitions
 from placerl.harness.runtime import compose, mapped_parts
 from placerl.harness.runtime.actors.in_process import InlineActors, ThreadActors
 from placerl.harness.runtime.actors.pool import ActorPool
-from placerl.harness.runtime.loops import fusions
+from placerl.harness.runtime.fusions import fusions
 from placerl.harness.runtime.resolve import check_environments, resolve
 from placerl.harness.runtime.timed_storage import TimedDeviceStorage
 from placerl.harness.workloads.custom_task import CustomTask

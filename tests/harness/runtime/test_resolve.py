@@ -13,7 +13,7 @@ from placerl.harness.loop.schedule import STRICT, Environments, Fusion, InitialP
 from placerl.harness.mapping import Mapping
 from placerl.harness.pieces import memory
 from placerl.harness.runtime import mapped_parts, resolve
-from placerl.harness.runtime.loops import on_policy_fusions
+from placerl.harness.runtime.fusions import on_policy_fusions
 from placerl.harness.workloads import Workload
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.harness.workloads.task import resized

@@ -22,7 +22,7 @@ from placerl.harness.profile import simulated
 from placerl.harness.profile.cases import piece_cases, primitive_cases, validation_rounds
 from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.runtime import mapped_parts
-from placerl.harness.runtime.loops import fusions
+from placerl.harness.runtime.fusions import fusions
 from placerl.harness.runtime.resolve import runs_free
 from placerl.harness.validate import plan
 from placerl.harness.validate import rows as validation_rows
