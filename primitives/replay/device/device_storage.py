@@ -309,10 +309,7 @@ class DeviceStorage(Storage):
             indices: (B,) int64, rows in [0, size).
             target, places: as `DeviceBatch.read_into`.
         """
-        table, columns, units = self.table(places)
-        row_bytes, items = np.int64(self._packed.row_bytes), np.int64(units * count)
-        written = table, np.int32(columns), np.int64(units), target, items
-        stream.launch(self._gather, units * count, self._rows, row_bytes, indices, *written)
+        self._launch(stream, self._rows, indices, count, target, *self.table(places))
 
     @property
     def rows(self) -> Buffer:
@@ -327,20 +324,33 @@ class DeviceStorage(Storage):
         self.cursor = (self.cursor + count) % self.capacity
         self.size = min(self.capacity, self.size + count)
 
+    def _launch(
+        self,
+        stream: Stream,
+        rows: Buffer,
+        indices: Buffer,
+        count: int,
+        target: Buffer,
+        table: Buffer,
+        columns: int,
+        units: int,
+    ) -> None:
+        """Start to copy columns of `count` rows, with `units` work items for each row."""
+        items, row_bytes = units * count, np.int64(self._packed.row_bytes)
+        written = table, np.int32(columns), np.int64(units), target, np.int64(items)
+        stream.launch(self._gather, items, rows, row_bytes, indices, *written)
+
     def _start(
         self, batch: DeviceBatch, target: Buffer, table: Buffer, columns: int, units: int, stream: Any
     ) -> None:
-        """Start to copy columns of a batch's rows, with `units` work items for each row."""
-        count = units * batch.batch_size
-        if not count:
+        """Start to copy columns of a batch's rows, or of the batch's own copy of them."""
+        if not units * batch.batch_size:
             return
         rows, indices = self._rows, batch._indices
         if batch._is_kept:
             rows, indices = batch._kept, self._first(batch.batch_size)
-        row_bytes = np.int64(self._packed.row_bytes)
-        written = table, np.int32(columns), np.int64(units), target, np.int64(count)
         used = stream or self._stream
-        used.launch(self._gather, count, rows, row_bytes, indices, *written)
+        self._launch(used, rows, indices, batch.batch_size, target, table, columns, units)
         batch._started[stream] = self._reads[stream] = used.event()
 
     def _first(self, count: int) -> Any:

@@ -47,39 +47,24 @@ class ComposedLoop:
     def predict(
         self, table: PerformanceTable, problem: Problem, platform: Platform, mapping: Mapping
     ) -> Prediction:
-        """Return the predicted throughput of a mapping."""
-        if problem.on_policy:
-            composed = on_policy_round(table, problem, mapping)
-        elif self.loop is Loop.CONCURRENT:
-            composed = concurrent_round(problem, mapping)
-        elif self.loop is Loop.RESIDENT:
-            composed = resident_round(problem, mapping)
-        elif self.loop in IN_PARALLEL:
-            composed = overlapped_round(table, problem, mapping, relaxed=self.loop is Loop.RELAXED)
-        else:
-            composed = in_turn_round(table, problem, mapping, apart=self.loop is Loop.STRICT)
+        """Return the predicted throughput of a mapping.
+
+        Raises:
+            KeyError: the table lacks a piece of the round.
+        """
+        composed = self._composed(table, problem, mapping)
         simulated = with_simulated(composed, table, problem, platform, mapping)
-        seconds = {term: simulated.seconds(table, term) for term in simulated.calls}
-        if COPIES in seconds:
-            seconds["insert"] += seconds.pop(COPIES)
-        # gathering uses a simulated device's memory
-        if "gather" in simulated.transfers_s and "gather" not in seconds:
-            seconds["gather"] = composed.gradient_steps * simulated.transfers_s["gather"]
-        if "write" in simulated.transfers_s:
-            seconds["write"] = simulated.transfers_s["write"]
-        if "publish" in simulated.transfers_s:
-            seconds["publish"] = simulated.transfers_s["publish"]
-        ahead = problem.ahead if self.loop is Loop.RELAXED else 0
-        # On one core nothing runs in parallel.
-        parallel = self.loop in IN_PARALLEL and simulated is composed and platform.cpu_cores > 1
-        busy = BusyCores.of(table, mapping) if parallel else None
+        seconds = _seconds(simulated, table)
+        shared = self.loop in IN_PARALLEL and simulated is composed  # virtual time has no cores
+        busy = BusyCores.of(table, mapping) if shared and platform.cpu_cores > 1 else None
         if busy:
             busy.slow_down(seconds)
         if self.loop is Loop.CONCURRENT:
             round_s = busiest_s(seconds, platform.cpu_cores, problem.actors)
         else:
+            ahead = problem.ahead if self.loop is Loop.RELAXED else 0
             round_s = self._round(simulated, table, seconds, ahead).period_s
-        if self.loop in IN_PARALLEL and simulated is composed:
+        if shared:
             round_s = max(round_s, least_s(seconds, platform.cpu_cores, threads=composed.manager == RMM))
         cells = tuple(dict.fromkeys((*simulated.cells, *(busy.cells if busy else ()))))
         return Prediction(
@@ -90,6 +75,17 @@ class ComposedLoop:
             cells=cells,
             inputs=inputs_provenance(table, cells),
         )
+
+    def _composed(self, table: PerformanceTable, problem: Problem, mapping: Mapping) -> ComposedRound:
+        if problem.on_policy:
+            return on_policy_round(table, problem, mapping)
+        if self.loop is Loop.CONCURRENT:
+            return concurrent_round(problem, mapping)
+        if self.loop is Loop.RESIDENT:
+            return resident_round(problem, mapping)
+        if self.loop in IN_PARALLEL:
+            return overlapped_round(table, problem, mapping, relaxed=self.loop is Loop.RELAXED)
+        return in_turn_round(table, problem, mapping, apart=self.loop is Loop.STRICT)
 
     def _round(
         self, composed: ComposedRound, table: PerformanceTable, seconds: MappingABC[str, float], ahead: int
@@ -116,3 +112,14 @@ class ComposedLoop:
             overlapped=overlapped,
             ahead=ahead,
         )
+
+
+def _seconds(composed: ComposedRound, table: PerformanceTable) -> dict[str, float]:
+    """Return the seconds of a round by term; those of transfers alone where a simulated device's memory is used."""
+    seconds = {term: composed.seconds(table, term) for term in composed.calls}
+    if COPIES in seconds:
+        seconds["insert"] += seconds.pop(COPIES)
+    moved_s = composed.transfers_s
+    if "gather" in moved_s and "gather" not in seconds:
+        seconds["gather"] = composed.gradient_steps * moved_s["gather"]
+    return seconds | {term: moved_s[term] for term in ("write", "publish") if term in moved_s}
