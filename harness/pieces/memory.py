@@ -122,18 +122,21 @@ def check_run(task: Task, ahead: int, processes: int, learners: int = 1, collect
     """
     free_bytes = available_bytes()
     storage_bytes = transitions_bytes(task, ahead, collected_rows)
-    for field, size, bytes_ in (
+    for field, size, needed_bytes in (
         ("replay.capacity", task.replay.capacity, transitions_bytes(task, ahead)),
         ("transitions between two insertions", collected_rows, storage_bytes),
     ):
-        if bytes_ > free_bytes:
-            allowed = f"what fits {free_bytes / 1e9:.1f} GB of free memory; it needs {bytes_ / 1e9:.1f} GB"
-            raise UserError(task.name, field, size, allowed)
-    others = learners - 1
-    if storage_bytes + (processes + others) * PROCESS_BYTES > free_bytes:
-        left_bytes = free_bytes - storage_bytes
-        most = left_bytes // PROCESS_BYTES
-        allowed = f"for {left_bytes / 1e9:.1f} GB of memory are left"
-        if others > most:
-            raise UserError(task.name, "learners", learners, f"at most {most + 1}, {allowed}")
+        if needed_bytes > free_bytes:
+            raise UserError(
+                task.name,
+                field,
+                size,
+                f"what fits {free_bytes / 1e9:.1f} GB of free memory; it needs {needed_bytes / 1e9:.1f} GB",
+            )
+    left_bytes = free_bytes - storage_bytes
+    most, others = left_bytes // PROCESS_BYTES, learners - 1
+    allowed = f"for {left_bytes / 1e9:.1f} GB of memory are left"
+    if others > most:
+        raise UserError(task.name, "learners", learners, f"at most {most + 1}, {allowed}")
+    if others + processes > most:
         raise UserError(task.name, "actor processes", processes, f"at most {most - others}, {allowed}")
