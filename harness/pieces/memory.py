@@ -122,17 +122,13 @@ def check_run(task: Task, ahead: int, processes: int, learners: int = 1, collect
     """
     free_bytes = available_bytes()
     storage_bytes = transitions_bytes(task, ahead, collected_rows)
-    for field, size, needed_bytes in (
+    for field, size, bytes_ in (
         ("replay.capacity", task.replay.capacity, transitions_bytes(task, ahead)),
         ("transitions between two insertions", collected_rows, storage_bytes),
     ):
-        if needed_bytes > free_bytes:
-            raise UserError(
-                task.name,
-                field,
-                size,
-                f"what fits {free_bytes / 1e9:.1f} GB of free memory; it needs {needed_bytes / 1e9:.1f} GB",
-            )
+        if bytes_ > free_bytes:
+            allowed = f"what fits {free_bytes / 1e9:.1f} GB of free memory; it needs {bytes_ / 1e9:.1f} GB"
+            raise UserError(task.name, field, size, allowed)
     left_bytes = free_bytes - storage_bytes
     most, others = left_bytes // PROCESS_BYTES, learners - 1
     allowed = f"for {left_bytes / 1e9:.1f} GB of memory are left"

@@ -72,12 +72,13 @@ def _per_round_s(part: float | Sequence[Piece]) -> float:
     return sum(piece.seconds for piece in part) / sum(piece.calls for piece in part)
 
 
-def names() -> list[str]:
-    """Return the names of all cases, each a primitive on a backend, that this machine can run with this commit.
+def names(name: str) -> list[str]:
+    """Return the names of a workload's cases that this machine can run with this commit.
 
-    They are the same for all workloads.
+    Args:
+        name: one of `WORKLOADS`. Only the environments of some run on a device.
     """
-    return list(cases(WORKLOADS[0]))
+    return list(cases(name))
 
 
 class Primitives:
@@ -94,7 +95,7 @@ class Primitives:
         """Prepare the state and the arguments for the calls of one primitive on one backend.
 
         Raises:
-            NotImplementedError: the case is not in `names()`; asv then skips it.
+            NotImplementedError: the case is not in the workload's `names`; asv then skips it.
         """
         if case_name not in cases(workload_name):
             raise NotImplementedError(f"{case_name}: not here")

@@ -15,14 +15,17 @@ def test_the_cases_are_those_of_the_profile():
         workload_name, batch_size = name.split("/")
         made = cases.all_cases(workloads.load(workload_name), int(batch_size))
         expected = [case.name for case in cases.distinct(made)]
-        assert list(primitives.cases(name)) == expected == primitives.names()
+        assert list(primitives.cases(name)) == expected == primitives.names(name)
 
 
 def test_asv_has_every_case_that_is_here_and_those_of_a_gpu():
     """By place: what is new goes to where `names` has it, and asv leaves it out of commits without it."""
-    here = primitives.names()
-    assert [name for name in primitives.CASES if name in here] == here
-    assert all("cuda" in name or "opencl" in name for name in set(primitives.CASES) - set(here))
+    left = set(primitives.CASES)
+    for workload in primitives.WORKLOADS:
+        here = primitives.names(workload)
+        assert [name for name in primitives.CASES if name in here] == here
+        left -= {*here}
+    assert all("cuda" in name or "opencl" in name for name in left)
 
 
 def test_asv_leaves_out_what_a_commit_does_not_have(monkeypatch):
@@ -31,7 +34,7 @@ def test_asv_leaves_out_what_a_commit_does_not_have(monkeypatch):
         primitives.Primitives().setup(primitives.WORKLOADS[0], "storage.gather")
 
 
-@pytest.mark.parametrize("case_name", primitives.names())
+@pytest.mark.parametrize("case_name", primitives.names(primitives.WORKLOADS[0]))
 def test_each_benchmark_runs_with_a_state_that_is_made_once(case_name):
     benchmark = primitives.Primitives()
     name = primitives.WORKLOADS[0]
