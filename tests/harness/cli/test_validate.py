@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from placerl.harness.cli import map_command, validation_tables
+from placerl.harness.cli import prediction_tables, validation_tables
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.mapping import Loop
@@ -130,7 +130,7 @@ def test_what_is_too_noisy_is_marked_where_it_is_printed(capsys: pytest.CaptureF
     assert "120.0 (too noisy)" in " ".join(printed.split())
     assert "~+20.0%" in printed
     assert "10.0% (too noisy)" in printed
-    map_command._show_predictions(
+    prediction_tables.show_predictions(
         [replace(missed, details={**details_of(missed), "mapping": "a", "chosen": False})], "", True
     )
     assert " ~1.0 " in capsys.readouterr().out
