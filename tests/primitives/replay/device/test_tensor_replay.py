@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="a tensor needs PyTorch")
+
 import torch
 
 from placerl.primitives import device
