@@ -162,6 +162,29 @@ def _above(higher: Number, lower: Number) -> bool:
     return lower.high is not None and higher.above(lower.high)
 
 
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cells (pieces of the plan) that compare trainings: per workload, number of cores and library.
+
+    A library is left out where it cannot train the algorithm. There are no cells below the full tier.
+    """
+    if tier.name not in TIERS:
+        return []
+    return [
+        replace(
+            claim_cell(
+                f"PAL-F8/{name}/{baseline}/{words}",
+                ROUNDS_S + RETURNS_S[name],
+                partial(measure, name, baseline, all_cores),
+            ),
+            look=1,  # no seed follows
+        )
+        for name in WORKLOADS
+        for words, all_cores in (("one-core", False), ("all-cores", True))
+        for baseline in PEERS
+        if registry.trains(baseline, workloads.load(name).algorithm.name)
+    ]
+
+
 class ConvergesFasterThanRllib(Claim):
     """Checks PAL Fig. 8: this project converges faster than RLlib, by a factor that increases with the cores.
 
@@ -176,28 +199,7 @@ class ConvergesFasterThanRllib(Claim):
     statement = "Faster convergence than RLlib, more so with more cores"
     published = from_text("PAL.convergence_speedup_low", "PAL.convergence_speedup_high")
     needs = NEEDS_CONVERGENCE
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cells (pieces of the plan) that compare trainings: per workload, number of cores and library.
-
-        A library is left out where it cannot train the algorithm. There are no cells below the full tier.
-        """
-        if tier.name not in TIERS:
-            return []
-        return [
-            replace(
-                claim_cell(
-                    f"PAL-F8/{name}/{baseline}/{words}",
-                    ROUNDS_S + RETURNS_S[name],
-                    partial(measure, name, baseline, all_cores),
-                ),
-                look=1,  # no seed follows
-            )
-            for name in WORKLOADS
-            for words, all_cores in (("one-core", False), ("all-cores", True))
-            for baseline in PEERS
-            if registry.trains(baseline, workloads.load(name).algorithm.name)
-        ]
+    measured_by = (cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         sides = [_Side(frame, peer, cores) for peer in PEERS for cores in _cores(frame)]

@@ -139,21 +139,23 @@ def _over_one(frame: pd.DataFrame, name: str) -> Paired | None:
     return paired(f"{name}: 2 learners over 1", rows[2, False], rows[2, True], rows[1, False], at_most=2)
 
 
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cells (pieces of the plan) that time gradient steps, one per workload.
+
+    The quick tier has none, because it has no time left.
+    """
+    if tier.name not in TIERS:
+        return []
+    return [claim_cell(f"PAL-V-B/{name}", 60.0, partial(measure, name)) for name in WORKLOADS]
+
+
 class TwoLearnersAreFaster(Claim):
     """Checks PAL V-B: two learner threads take more gradient steps per second than one."""
 
     key, place, position = "PAL-V-B", "V-B", 2
     statement = "Two learners that each sample and differentiate a part of a batch are faster than one"
     needs = f"{FEWEST_CORES} cores or more, one per thread, and the experiment PAL-V-B (claim/PAL-V-B, tier standard)"
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cells (pieces of the plan) that time gradient steps, one per workload.
-
-        The quick tier has none, because it has no time left.
-        """
-        if tier.name not in TIERS:
-            return []
-        return [claim_cell(f"PAL-V-B/{name}", 60.0, partial(measure, name)) for name in WORKLOADS]
+    measured_by = (cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         compared = [comparison for name in WORKLOADS if (comparison := _over_one(frame, name))]

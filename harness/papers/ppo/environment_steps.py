@@ -150,6 +150,17 @@ def _per_environment(row: Any, agents: int) -> Any:
     return row._replace(value=row.value / agents, low=None, high=None, samples=samples)
 
 
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cell (a piece of the plan) that times environment steps.
+
+    The quick tier has none, because it would take too long.
+    """
+    if tier.name not in TIERS:
+        return []
+    budget_s = TIERS[tier.name]
+    return [claim_cell(EXPERIMENT, len(WORKLOADS) * budget_s, partial(measured, budget_s))]
+
+
 class EnvironmentStepsDiffer(Claim):
     """Checks PPO 5.3.1: an environment step in separate processes takes about 8 times as long as in the caller's.
 
@@ -162,16 +173,7 @@ class EnvironmentStepsDiffer(Claim):
     published = from_text("PPO.subproc_step_slowdown")
     needs = NEEDS_STEPS
     decides = "8 environments in a call (`placerl reproduce --only PPO-5.3.1-environment --tier standard`)"
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cell (a piece of the plan) that times environment steps.
-
-        The quick tier has none, because it would take too long.
-        """
-        if tier.name not in TIERS:
-            return []
-        budget_s = TIERS[tier.name]
-        return [claim_cell(EXPERIMENT, len(WORKLOADS) * budget_s, partial(measured, budget_s))]
+    measured_by = (cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         by_side: dict[tuple[str, int, bool], Any] = {}

@@ -14,7 +14,6 @@ import pandas as pd
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import charts, gains_rule
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.charts import Panel, Panels
 from placerl.harness.papers.clocks import CONVOLUTIONS, PRODUCTS
 from placerl.harness.papers.evidence import last_attempts, rows_of
@@ -32,7 +31,6 @@ from placerl.harness.papers.ppo.figures_12_15_cycles import (
     LAYOUT_CASES,
     LAYOUTS,
 )
-from placerl.harness.store.cell import Cell
 
 NS = "NS"
 
@@ -149,14 +147,7 @@ def _gain_panel(rows: list[Any], benchmark: str, side: int) -> Panel:
     return Panel("agents N", "gain over NS (%)", lines, title, log_x=True)
 
 
-class _OfAccelerator(Claim):
-    """What the claims on the accelerator alone share."""
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        return figures_12_15_cycles.cells(tier, self.key)
-
-
-class DataflowGainsMujoco(_OfAccelerator):
+class DataflowGainsMujoco(Claim):
     """Checks PPO Fig. 12: the best dataflow's gain over NS on MuJoCo grows as agents become fewer.
 
     A dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
@@ -165,6 +156,7 @@ class DataflowGainsMujoco(_OfAccelerator):
     key, place, position = "PPO-F12", "5.3.2, Fig. 12", 11
     statement = "Choosing the dataflow gains most when the batch is smaller than the array: MuJoCo"
     published = from_text("PPO.systolic_mujoco")
+    measured_by = (figures_12_15_cycles.cells(DATAFLOWS_MUJOCO),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = _rows(frame, DATAFLOWS_MUJOCO)
@@ -182,7 +174,7 @@ class DataflowGainsMujoco(_OfAccelerator):
         return [_gain_panel(rows, benchmark, 16) for benchmark in ("Hopper", "Humanoid")]
 
 
-class DataflowGainsPong(_OfAccelerator):
+class DataflowGainsPong(Claim):
     """Checks PPO Fig. 13: on Pong the best dataflow's gain over NS grows as agents become fewer.
 
     The arrays have 32 x 32 and 38 x 38 elements. The side 38 divides no layer, and its mean gain has to be larger. A
@@ -192,6 +184,7 @@ class DataflowGainsPong(_OfAccelerator):
     key, place, position = "PPO-F13", "5.3.2, Fig. 13", 12
     statement = "The same for Pong, and more where the array divides no layer"
     published = from_text("PPO.systolic_atari", "PPO.systolic_odd")
+    measured_by = (figures_12_15_cycles.cells(DATAFLOWS_PONG),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = _rows(frame, DATAFLOWS_PONG)
@@ -218,7 +211,7 @@ class DataflowGainsPong(_OfAccelerator):
         return [_gain_panel(rows, "Pong", side) for side in (32, 38)]
 
 
-class BlockedLayoutGains(_OfAccelerator):
+class BlockedLayoutGains(Claim):
     """Checks PPO Fig. 14: the blocked layout of operands in memory raises throughput over the plain one.
 
     Simulated cycles with both layouts are compared, each with its best dataflow. That every gain is above 0 does not
@@ -230,6 +223,7 @@ class BlockedLayoutGains(_OfAccelerator):
         "The blocked layout raises throughput, by 23.5% for Hopper, 21.2% for Humanoid and 11.2% for Pong"
     )
     published = from_text("PPO.layout_gain_hopper", "PPO.layout_gain_humanoid", "PPO.layout_gain_pong")
+    measured_by = (figures_12_15_cycles.cells(LAYOUTS),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = {row.parameters.benchmark: row for row in _rows(frame, LAYOUTS)}
@@ -254,7 +248,7 @@ class BlockedLayoutGains(_OfAccelerator):
         return [Panel("benchmark", "gain of the blocked layout (%)", lines)]
 
 
-class BalancingGains(_OfAccelerator):
+class BalancingGains(Claim):
     """Checks PPO Fig. 15: load balancing between two compute units raises throughput.
 
     Trainings show after how many updates the policy stops (`judged_stops`), which the paper does not say.
@@ -269,9 +263,7 @@ class BalancingGains(_OfAccelerator):
         "PPO.balance_gain_humanoid_low",
     )
     needs = "trainings of Hopper and Humanoid whose policy stops early (claim/PPO-F15-stops, tier standard)"
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        return [*super().cells(tier), *early_stops.cells(tier)]
+    measured_by = (figures_12_15_cycles.cells(BALANCING), early_stops.cells)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         stopped = judged_stops.stopped(frame)

@@ -14,7 +14,7 @@ from typing import Any
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
-from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.cells import TierLimits, experiment_cells
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.store.cell import Cell
 from placerl.primitives.fpga.cycles import gains, gemm, load_balancing, networks, ppo, timed_block
@@ -229,6 +229,6 @@ def cycle_requests(tier: TierLimits) -> Iterator[tuple[str, Callable[[], object]
             yield str(key), partial(measure, silent)
 
 
-def cells(tier: TierLimits, key: str) -> list[Cell]:
-    """Return the cell (a piece of the plan) that simulates PPO's accelerator for a claim; none in the quick tier."""
-    return [claim_cell(key, COUNT_S, EXPERIMENTS[key])] if tier.name in TIERS else []
+def cells(experiment: Experiment) -> Callable[[TierLimits], list[Cell]]:
+    """Return a function that returns the cell that simulates PPO's accelerator for a claim; none in the quick tier."""
+    return experiment_cells(experiment, EXPERIMENTS[experiment], TIERS, COUNT_S)

@@ -150,6 +150,17 @@ def measured(
     return rows
 
 
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cell (a piece of the plan) that times shared and separate networks.
+
+    The quick tier has none, because it has no time for it.
+    """
+    if tier.name not in TIERS:
+        return []
+    names, budget_s = TIERS[tier.name]
+    return [claim_cell(EXPERIMENT, len(names) * budget_s, partial(measured, names, ENDS, budget_s))]
+
+
 class SharedNetworksTrainFaster(Claim):
     """Checks PPO 5.3.1: networks that share their layers train about twice as fast as separate ones.
 
@@ -160,16 +171,7 @@ class SharedNetworksTrainFaster(Claim):
     statement = "Networks that share their layers train about twice as fast"
     published = from_text("PPO.shared_network_gain")
     needs = NEEDS_NETWORKS
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cell (a piece of the plan) that times shared and separate networks.
-
-        The quick tier has none, because it has no time for it.
-        """
-        if tier.name not in TIERS:
-            return []
-        names, budget_s = TIERS[tier.name]
-        return [claim_cell(EXPERIMENT, len(names) * budget_s, partial(measured, names, ENDS, budget_s))]
+    measured_by = (cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         by_place: dict[tuple[str, int], dict[tuple[bool, bool], Any]] = {}

@@ -203,6 +203,22 @@ def _learner_parts(batch_size: int) -> set[int]:
     return {batch_size // 2, *(allocation.parts[0] for allocation in reached)}
 
 
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cells (pieces of the plan) that time the trainings, one per workload and mapping; only in the full
+    tier.
+    """
+    return [
+        claim_cell(
+            f"{EXPERIMENT}/{name}/{mapping}",
+            tier.experiment_s,
+            partial(measure, workloads.load(name), Mapping.parse(mapping), size, tier.experiment_s),
+            Provenance.SIMULATED if mapping.startswith("fpga") else Provenance.MEASURED,
+        )
+        for name, size in TIERS.get(tier.name, {}).items()
+        for mapping in MAPPINGS
+    ]
+
+
 class MovingActorsGains(Claim):
     """Checks PRL 3.3.1, 6.4: re-allocation brings throughput over the allocation in which all threads act.
 
@@ -218,20 +234,7 @@ class MovingActorsGains(Claim):
         f"time count on {FEWEST_CORES} cores or more, with an OpenCL device that is not the CPU"
     )
     commands = COMMANDS
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cells (pieces of the plan) that time the trainings, one per workload and mapping; only in a full "
-        "tier."""
-        return [
-            claim_cell(
-                f"{EXPERIMENT}/{name}/{mapping}",
-                tier.experiment_s,
-                partial(measure, workloads.load(name), Mapping.parse(mapping), size, tier.experiment_s),
-                Provenance.SIMULATED if mapping.startswith("fpga") else Provenance.MEASURED,
-            )
-            for name, size in TIERS.get(tier.name, {}).items()
-            for mapping in MAPPINGS
-        ]
+    measured_by = (cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = [row for row in rows_of(frame, EXPERIMENT, GAIN) if row.status == "ok"]

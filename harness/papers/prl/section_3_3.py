@@ -123,6 +123,19 @@ def measure(
     return rows
 
 
+def cells(tier: TierLimits) -> list[Cell]:
+    """Return the cells (pieces of the plan) that time the trainings, one per workload; none in the quick tier."""
+    return [
+        claim_cell(
+            f"{EXPERIMENT}/{name}",
+            tier.experiment_s,
+            partial(measure, workloads.load(name), size, tier.experiment_s),
+            Provenance.SIMULATED,
+        )
+        for name, size in TIERS.get(tier.name, {}).items()
+    ]
+
+
 class OverlapHidesTime(Claim):
     """Checks PRL 3.2.1 and 3.3.2: deferred insertion and double-buffered weights hide time that training waits for."""
 
@@ -133,18 +146,7 @@ class OverlapHidesTime(Claim):
     )
     commands = COMMANDS
     decides = "more rounds with and without each part, next to an accelerator whose transfers take time"
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cells (pieces of the plan) that time the trainings, one per workload; none in the quick tier."""
-        return [
-            claim_cell(
-                f"{EXPERIMENT}/{name}",
-                tier.experiment_s,
-                partial(measure, workloads.load(name), size, tier.experiment_s),
-                Provenance.SIMULATED,
-            )
-            for name, size in TIERS.get(tier.name, {}).items()
-        ]
+    measured_by = (cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = [row for row in rows_of(frame, EXPERIMENT, GAIN) if row.status == "ok"]
