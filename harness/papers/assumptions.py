@@ -8,13 +8,15 @@ import math
 import re
 from collections.abc import Callable
 
+import pandas as pd
+
 from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.number import Number
 
+Check = Callable[[pd.DataFrame], Finding]
+"""Judges stored measurements, as `Claim.judge` does."""
 ROUNDING = 1e-9
 """Largest relative difference at which a number counts as the same under both assumptions."""
-
-
 AGREEMENTS = (Outcome.REPRODUCED, Outcome.IN_KIND, Outcome.CONSISTENT)
 
 

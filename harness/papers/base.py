@@ -5,7 +5,7 @@ computes a finding from stored measurements; claim and finding together are a ve
 the measurements that it needs, the outcome is `not run`, and the finding names what is missing.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,11 @@ from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.papers import charts
 from placerl.harness.papers.cells import TierLimits
 from placerl.harness.papers.number import Number, merge_rows
-from placerl.harness.papers.papers_own import PapersOwn
 from placerl.harness.store.cell import Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from placerl.harness.papers.device_table import DeviceTable
 
 SHOWN_HERE = (Outcome.REPRODUCED, Outcome.IN_KIND, Outcome.NOT_REPRODUCED)
 """The outcomes that only a number measured or simulated by this project can give."""
@@ -93,13 +91,11 @@ def by_a_model(agrees: bool, ours: tuple[Number, ...], said: str, *, unknown: st
     return Finding(Outcome.NO_VERDICT, ours, f"{said} {unknown}".strip())
 
 
-Check = Callable[[pd.DataFrame], Finding]
-
-
 class Claim:
     """One statement of a paper: a subclass in the file of its figure, table or section says everything about it.
 
-    A subclass without a `key` of its own is no claim, and holds what several claims share.
+    A subclass without a `key` of its own is no claim, and holds what several claims share: `clocks.AtBothClocks` and
+    `slow_links.AtBothLatencies` judge under two assumptions, where the paper does not state which one holds.
 
     Attributes:
         key: such as "MAP-T5" (a table), "MAP-F13" (a figure) or "PAL-V-B" (a section).
@@ -108,15 +104,12 @@ class Claim:
         published: the paper's numbers for the statement; empty if only a lost figure or table showed them.
         needs: what judging needs, as text.
         decides: what would decide `no verdict`, where the finding does not say it (`Finding.decides`).
-        reads: cells (pieces of the plan) besides its own (`cells`) whose measurements are judged, as beginnings of the
-            cells' keys ("profile"); `*` matches anything ("compare/*/sb3").
-        measured_by: functions that return the cells of a tier that measure what is judged.
+        measured_by: functions that return the cells (pieces of the plan) of a tier that measure what is judged; claims
+            may share some.
+        reads: other cells whose measurements are judged, as beginnings of the cells' keys ("profile"); `*` matches
+            anything ("compare/*/sb3").
         commands: commands that measure what judging needs, if that is not `placerl reproduce --only KEY`.
         everywhere: whether the measurements of all machines of a store are judged instead of those of one.
-        assumptions: turn `judge` into a check under two assumptions, where the paper does not state which one holds,
-            such as `at_both_clocks`.
-        as_in_the_paper: restricts the measurements to implementations of the paper's kind, for a second finding; None
-            if there is no such finding.
     """
 
     key: str
@@ -126,35 +119,33 @@ class Claim:
     published: tuple[Number, ...] = ()
     needs: str = "nothing"
     decides: str = ""
-    reads: tuple[str, ...] = ()
     measured_by: tuple[Callable[[TierLimits], list[Cell]], ...] = ()
+    reads: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     everywhere: bool = False
-    assumptions: tuple[Callable[[Check], Check], ...] = ()
-    as_in_the_paper: PapersOwn | None = None
-
-    def cells(self, tier: TierLimits) -> list[Cell]:
-        """Return the cells (pieces of the plan) that measure what is judged; claims may share some."""
-        return [cell for cells in self.measured_by for cell in cells(tier)]
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        """Compute the finding from stored measurements; "not run" if this project cannot measure what it needs yet."""
-        return Finding(Outcome.NOT_RUN, needs=self.needs)
+        """Compute the finding from stored measurements; "not run" without those that it needs."""
+        raise NotImplementedError
 
     def panels(self, frame: pd.DataFrame) -> charts.Panels:
         """Return what the figure in the paper's own axes shows, from top to bottom; nothing if there is no figure."""
         return ()
 
+    def finding(self, frame: pd.DataFrame) -> Finding:
+        """Return what `judge` finds; under two assumptions, where a claim has them, what follows from both."""
+        return self.judge(frame)
+
+    def evaluate(self, frame: pd.DataFrame) -> "Verdict":
+        """Return the verdict that stored measurements give."""
+        finding = self.finding(frame)
+        if finding.outcome is Outcome.NO_VERDICT and not finding.decides:
+            finding = replace(finding, decides=self.decides)
+        return Verdict(self, unless_suspect(finding))
+
     def draw(self, frame: pd.DataFrame) -> "Figure | None":
         """Draw the figure in the paper's own axes, shown on the claim's page; None if measurements do not suffice."""
         return charts.chart(*self.panels(frame))
-
-    def device_tables(self, frame: pd.DataFrame) -> "Sequence[DeviceTable]":
-        """Return CPU, GPU and FPGA next to each other, over the batch size; nothing if the figure is of no devices.
-
-        One claim of a figure has its tables. They have the same titles whatever the measurements are.
-        """
-        return ()
 
     @property
     def paper(self) -> str:
@@ -164,7 +155,11 @@ class Claim:
     @property
     def is_measured(self) -> bool:
         """Return whether measurements are judged, or only what follows from formulas and counts."""
-        return bool(self.reads or self.measured_by) or type(self).cells is not Claim.cells
+        return bool(self.measured_by or self.reads)
+
+    def cells(self, tier: TierLimits) -> list[Cell]:
+        """Return the claim's own cells (pieces of the plan) in a tier."""
+        return [cell for cells in self.measured_by for cell in cells(tier)]
 
     def needs_cells(self, keys: Iterable[str], tier: TierLimits) -> set[str]:
         """Return which cells (pieces of the plan) hold measurements that are judged."""
@@ -174,16 +169,6 @@ class Claim:
             for key in keys
             if key in own or any(fnmatchcase(f"{key}/", f"{beginning}/*") for beginning in self.reads)
         }
-
-    def evaluate(self, frame: pd.DataFrame) -> "Verdict":
-        """Judge the claim by stored measurements, under its assumptions, and return the verdict."""
-        check: Check = self.judge
-        for under in self.assumptions:
-            check = under(check)
-        finding = check(frame)
-        if finding.outcome is Outcome.NO_VERDICT and not finding.decides:
-            finding = replace(finding, decides=self.decides)
-        return Verdict(self, unless_suspect(finding))
 
 
 @dataclass(frozen=True)

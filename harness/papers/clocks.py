@@ -19,12 +19,13 @@ import pandas as pd
 
 from placerl.harness.papers.assumptions import (
     AGREEMENTS,
+    Check,
     both_numbers,
     both_outcomes,
     sentences_of_its_own,
     what_decides,
 )
-from placerl.harness.papers.base import SHOWN_HERE, Check, Finding, Outcome
+from placerl.harness.papers.base import SHOWN_HERE, Claim, Finding, Outcome
 from placerl.harness.papers.number import Number, format_value, scaled
 from placerl.primitives.fpga.tools import placed
 
@@ -145,6 +146,19 @@ def at_both_clocks(check: Check, blocks: Collection[str] = ()) -> Check:
         return merged(assumed, check(at_clock(frame, placed.mhz)), _listed(clocks), placed)
 
     return judged
+
+
+class AtBothClocks(Claim):
+    """What claims share that are judged at the assumed clock and at the placed one.
+
+    Attributes:
+        blocks: names of the design's placed blocks; by default all blocks of the papers' designs.
+    """
+
+    blocks: Collection[str] = ()
+
+    def finding(self, frame: pd.DataFrame) -> Finding:
+        return at_both_clocks(self.judge, self.blocks)(frame)
 
 
 def _clocks(frame: pd.DataFrame, finding: Finding) -> list[float]:

@@ -13,9 +13,10 @@ import pandas as pd
 from placerl.harness.core.outcome import Outcome
 from placerl.harness.papers import discovery
 from placerl.harness.papers.base import Claim, Verdict
-from placerl.harness.papers.device_table import DeviceTable, Entry
+from placerl.harness.papers.device_table import DeviceTable, Entry, OfDevices
 from placerl.harness.papers.machines import JointVerdict, of_no_machine
 from placerl.harness.papers.number import Number
+from placerl.harness.papers.papers_own import AlsoAsInThePaper
 
 Tables = Mapping[str, Sequence[DeviceTable]]
 """The tables of one machine by the key of the claim that has them."""
@@ -27,13 +28,14 @@ class DeviceFigure:
 
     Attributes:
         claims: the verdicts on what the paper says of the figure, over all machines, with the best of each device.
-        as_in_the_paper: those with implementations of the paper's kind, by claim; only where a claim has them.
         tables: its tables, with the numbers of all machines.
+        second_findings: the paper's implementations, as text, and the outcome with these, by the key of the claim; only
+            where a claim is also judged so.
     """
 
     claims: tuple[JointVerdict, ...]
     tables: tuple[DeviceTable, ...]
-    as_in_the_paper: Mapping[str, JointVerdict]
+    second_findings: Mapping[str, tuple[str, Outcome]]
 
     @property
     def key(self) -> str:
@@ -46,24 +48,13 @@ class DeviceFigure:
         claim = self.claims[0].claim
         return f"{claim.paper} {claim.place}"
 
-    def second_finding(self, key: str) -> tuple[str, Outcome] | None:
-        """Return the paper's implementations, as text, and what a claim's verdict is with these; None without one."""
-        found = self.as_in_the_paper.get(key)
-        if found is None or found.claim.as_in_the_paper is None:
-            return None
-        return found.claim.as_in_the_paper.words, found.outcome
-
 
 def by_figure() -> list[list[Claim]]:
     """Return the claims on each figure about devices, paper by paper; one or more of a figure's have tables."""
     places: dict[tuple[str, str], list[Claim]] = {}
     for claim in discovery.claims():
         places.setdefault((claim.paper, claim.place), []).append(claim)
-    return [some for some in places.values() if any(map(_has_tables, some))]
-
-
-def _has_tables(claim: Claim) -> bool:
-    return type(claim).device_tables is not Claim.device_tables
+    return [some for some in places.values() if any(isinstance(claim, OfDevices) for claim in some)]
 
 
 def tables_of(machine: str, frame: pd.DataFrame) -> Tables:
@@ -72,10 +63,11 @@ def tables_of(machine: str, frame: pd.DataFrame) -> Tables:
     Args:
         frame: the measurements that are judged on it (`machines.by_machine`).
     """
-    claims = [claim for some in by_figure() for claim in some if _has_tables(claim)]
     return {
         claim.key: [_of_machine(table, machine, frame) for table in claim.device_tables(frame)]
-        for claim in claims
+        for some in by_figure()
+        for claim in some
+        if isinstance(claim, OfDevices)
     }
 
 
@@ -86,8 +78,12 @@ def verdicts_of(frame: pd.DataFrame) -> list[Verdict]:
 
 def as_in_the_papers(frame: pd.DataFrame) -> list[Verdict]:
     """Return the verdicts of one machine with implementations of the papers' kind, on the claims that have them."""
-    claims = [claim for some in by_figure() for claim in some]
-    return [claim.evaluate(claim.as_in_the_paper.of(frame)) for claim in claims if claim.as_in_the_paper]
+    return [
+        claim.evaluate(claim.as_in_the_paper.of(frame))
+        for some in by_figure()
+        for claim in some
+        if isinstance(claim, AlsoAsInThePaper)
+    ]
 
 
 def figures(
@@ -106,10 +102,14 @@ def figures(
             tuple(
                 _joined(tables)
                 for claim in some
-                if _has_tables(claim)
+                if isinstance(claim, OfDevices)
                 for tables in zip(*(machine[claim.key] for machine in machines), strict=True)
             ),
-            {claim.key: printed[claim.key] for claim in some if claim.key in printed},
+            {
+                claim.key: (claim.as_in_the_paper.words, printed[claim.key].outcome)
+                for claim in some
+                if isinstance(claim, AlsoAsInThePaper) and claim.key in printed
+            },
         )
         for some in by_figure()
     ]

@@ -1,6 +1,6 @@
 """Defines tables with three columns, CPU, GPU and FPGA, over the batch size, as the papers' figures about devices show.
 
-A claim states in its figure's file what the table of one machine holds (`Claim.device_tables`);
+A claim states in its figure's file what the table of one machine holds (`OfDevices.device_tables`);
 `harness.papers.device_figures` joins those of several machines, and the report draws all of them alike.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from placerl.harness.papers import charts
+from placerl.harness.papers.base import Claim
 from placerl.harness.papers.charts import Panel
 from placerl.harness.papers.device_times import CPU, FPGA, GPU, NAMES, fastest_rows
 from placerl.harness.papers.evidence import number
@@ -122,6 +123,17 @@ class DeviceTable:
             charts.line(COLUMNS[kind], points) for side in (lines, theirs) for kind, points in side.items()
         ]
         return Panel(self.along, self.quantity, drawn, self.title, log_x=True, log_y=True)
+
+
+class OfDevices(Claim):
+    """What claims share whose figure is of CPU, GPU and FPGA."""
+
+    def device_tables(self, frame: pd.DataFrame) -> Sequence[DeviceTable]:
+        """Return CPU, GPU and FPGA next to each other, over the batch size.
+
+        There is at least one table. Titles are the same whatever the measurements are.
+        """
+        raise NotImplementedError
 
 
 def _cost(entry: Entry) -> float:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from placerl.harness.papers.base import Claim
+
 
 @dataclass(frozen=True)
 class PapersOwn:
@@ -19,3 +21,9 @@ class PapersOwn:
 
     words: str
     of: Callable[[pd.DataFrame], pd.DataFrame]
+
+
+class AlsoAsInThePaper(Claim):
+    """What claims share that have a second finding, from implementations of the paper's kind."""
+
+    as_in_the_paper: PapersOwn

@@ -16,8 +16,14 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.choices import WITH_SIMULATED
 from placerl.harness.mapping.strategies.composed_loop import NAMES
-from placerl.harness.papers.assumptions import both_numbers, both_outcomes, sentences_of_its_own, what_decides
-from placerl.harness.papers.base import Check, Finding, Outcome
+from placerl.harness.papers.assumptions import (
+    Check,
+    both_numbers,
+    both_outcomes,
+    sentences_of_its_own,
+    what_decides,
+)
+from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.evidence import mapping_of, records, select
 from placerl.harness.papers.number import Number
 
@@ -120,6 +126,13 @@ def at_both_latencies(check: Check) -> Check:
         return finding if slow == finding else _merged(finding, slow, f"{latency:g} us a transfer")
 
     return judged
+
+
+class AtBothLatencies(Claim):
+    """What claims share that are judged without latencies and with slow links."""
+
+    def finding(self, frame: pd.DataFrame) -> Finding:
+        return at_both_latencies(self.judge)(frame)
 
 
 def _merged(fast: Finding, slow: Finding, latency: str) -> Finding:

@@ -38,7 +38,7 @@ def _figure(devices: Devices, figure: DeviceFigure, *, picture: bool) -> Iterato
     yield from (f"## {figure.place}", "")
     for one in figure.claims:
         line = f"- {one.claim.key}: {escaped(one.claim.statement)}: **{one.outcome}**"
-        if second := figure.second_finding(one.claim.key):
+        if second := figure.second_findings.get(one.claim.key):
             words, outcome = second
             line += f" with the best of each device; **{outcome}** as in the paper: {words}"
         yield line

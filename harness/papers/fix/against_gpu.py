@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import pandas as pd
 
-from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.charts import Panels
-from placerl.harness.papers.clocks import FIXAR, at_both_clocks
+from placerl.harness.papers.clocks import FIXAR, AtBothClocks
 from placerl.harness.papers.device_order import exact
-from placerl.harness.papers.device_table import Cells, DeviceTable, cells
+from placerl.harness.papers.device_table import Cells, DeviceTable, OfDevices, cells
 from placerl.harness.papers.device_times import FPGA, GPU
 from placerl.harness.papers.evidence import number
 from placerl.harness.papers.fix import device_steps, figure_10_array, throughput
@@ -32,6 +31,7 @@ from placerl.harness.papers.fix.platform import (
     side_rates,
 )
 from placerl.harness.papers.number import Number, from_cell, from_text, ratio
+from placerl.harness.papers.papers_own import AlsoAsInThePaper
 
 NEEDS_GPU_STEPS = (
     "a CUDA device, and the same steps in floats on it (claim/FIX-F8/cuda, `placerl gpu-claims`)"
@@ -77,7 +77,7 @@ def _distinct(numbers: tuple[Number, ...]) -> tuple[Number, ...]:
     return tuple(dict.fromkeys(numbers))
 
 
-class PlatformOverBatch(Claim):
+class PlatformOverBatch(AtBothClocks, AlsoAsInThePaper, OfDevices):
     """Compares inferences per second of a whole step with those of a host with a GPU (FIX Fig. 8).
 
     A step is one environment step with one gradient step. The platform is this host with the simulated accelerator,
@@ -91,7 +91,7 @@ class PlatformOverBatch(Claim):
     needs = f"{ACCELERATOR} and a CUDA device"
     measured_by = (throughput.cells, figure_10_array.cells, device_steps.cells)
     as_in_the_paper = device_steps.FLOATS_OF_THE_PAPER
-    assumptions = (partial(at_both_clocks, blocks=FIXAR),)
+    blocks = FIXAR
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         ours = side_rates(frame, "inferences_per_s", "whole step on this processor")
@@ -121,7 +121,7 @@ class PlatformOverBatch(Claim):
         return [rates_table(frame, title, "inferences_per_s", joined, device_steps.WHOLE, bars)]
 
 
-class AcceleratorAgainstGpu(Claim):
+class AcceleratorAgainstGpu(AtBothClocks, AlsoAsInThePaper, OfDevices):
     """Compares inferences per second of the gradient step alone, and per watt, with a GPU's (FIX Fig. 10).
 
     The statement holds if the simulated accelerator is faster than the GPU at every batch size, and if the GPU does
@@ -140,7 +140,7 @@ class AcceleratorAgainstGpu(Claim):
     needs = f"{ACCELERATOR}, a CUDA device and its watts"
     measured_by = (throughput.cells, figure_10_array.cells, device_steps.cells)
     as_in_the_paper = device_steps.FLOATS_OF_THE_PAPER
-    assumptions = (partial(at_both_clocks, blocks=FIXAR),)
+    blocks = FIXAR
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         ours = side_rates(frame, "learner_inferences_per_s", "gradient step alone on this processor")

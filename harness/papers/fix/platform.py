@@ -6,7 +6,6 @@ A step is one environment step with one gradient step; the platform is a host wi
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +15,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import charts
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Line, Panel, Panels
-from placerl.harness.papers.clocks import FIXAR, at_both_clocks
+from placerl.harness.papers.clocks import FIXAR, AtBothClocks
 from placerl.harness.papers.device_table import Cells, DeviceTable, Entry
 from placerl.harness.papers.device_times import CPU, FPGA, GPU
 from placerl.harness.papers.evidence import agrees, number, rows_of
@@ -285,10 +284,11 @@ SHARES = tuple(
 )
 
 
-class _StepsAndArray(Claim):
+class _StepsAndArray(AtBothClocks):
     """What the claims on the platform share: steps timed here, and the rates of the simulated accelerator."""
 
     measured_by = (throughput.cells, figure_10_array.cells, platform_run.cells)
+    blocks = FIXAR
 
 
 class AcceleratorBecomesBottleneck(_StepsAndArray):
@@ -304,7 +304,6 @@ class AcceleratorBecomesBottleneck(_StepsAndArray):
     statement = "Throughput of the platform grows with the batch, and the accelerator becomes its bottleneck"
     published = PLATFORM_RATES
     needs = f"{NEEDS_STEPS}, {NEEDS_ARRAY}"
-    assumptions = (partial(at_both_clocks, blocks=FIXAR),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         return in_both_modes(frame, _joined_platform)
@@ -367,7 +366,6 @@ class EnvironmentTimeIsConstant(_StepsAndArray):
         "the same on a core of the environment's own, and the simulated accelerator (`placerl reproduce --only FIX-F9 "
         "--tier standard`)"
     )
-    assumptions = (partial(at_both_clocks, blocks=FIXAR),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         terms = _terms_on_the_platform(frame)
@@ -482,7 +480,6 @@ class NormalisedPeaks(_StepsAndArray):
         from_cell("fix_table_2", "peak performance normalised to FIXAR", "FIXAR"),
     )
     needs = f"{NEEDS_STEPS}, {NEEDS_ARRAY}"
-    assumptions = (partial(at_both_clocks, blocks=FIXAR),)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         return in_both_modes(frame, _normalised_peaks)

@@ -6,11 +6,11 @@ import pandas as pd
 
 from placerl.harness.mapping.absent_platforms import printed_mappings
 from placerl.harness.papers import device_table, device_times
-from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.charts import Panels
-from placerl.harness.papers.clocks import at_both_clocks
+from placerl.harness.papers.clocks import AtBothClocks
 from placerl.harness.papers.device_order import ordered
-from placerl.harness.papers.device_table import DeviceTable
+from placerl.harness.papers.device_table import DeviceTable, OfDevices
 from placerl.harness.papers.device_times import (
     FPGA,
     FPGA_AND_GPU,
@@ -24,14 +24,14 @@ from placerl.harness.papers.device_times import (
     shared_sizes,
 )
 from placerl.harness.papers.number import from_text
+from placerl.harness.papers.papers_own import AlsoAsInThePaper
 
 
-class _OverBatches(Claim):
+class _OverBatches(AtBothClocks, AlsoAsInThePaper, OfDevices):
     """What the claims on the figure share: the times of a workload's gradient step over the batch size."""
 
     workload: str
     needs = FPGA_AND_GPU
-    assumptions = (at_both_clocks,)
     as_in_the_paper = LEARNERS_OF_THE_PAPERS
 
     def panels(self, frame: pd.DataFrame) -> Panels:

@@ -1,7 +1,6 @@
 """Compares prefix sum index and priority update on CPU, GPU and FPGA over the batch size (MAP VII-C, Fig. 12)."""
 
 from collections.abc import Sequence
-from functools import partial
 
 import pandas as pd
 
@@ -9,9 +8,9 @@ from placerl.harness.mapping.absent_platforms import printed_mappings
 from placerl.harness.papers import device_table, device_times
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Panels
-from placerl.harness.papers.clocks import REPLAY, at_both_clocks
+from placerl.harness.papers.clocks import REPLAY, AtBothClocks
 from placerl.harness.papers.device_order import exact
-from placerl.harness.papers.device_table import DeviceTable
+from placerl.harness.papers.device_table import DeviceTable, OfDevices
 from placerl.harness.papers.device_times import (
     FPGA,
     FPGA_AND_GPU,
@@ -97,7 +96,7 @@ class _OverBatches(Claim):
         ]
 
 
-class SamplingCrossesOver(_OverBatches):
+class SamplingCrossesOver(_OverBatches, AtBothClocks, OfDevices):
     """Checks MAP Fig. 12: the FPGA finds prefix sums faster than the GPU at small batches, more slowly at large ones.
 
     MAP does not state where the order turns. By its numbers (4.6 times as slow at the largest batch, linear above 1024)
@@ -110,7 +109,7 @@ class SamplingCrossesOver(_OverBatches):
     needs = FPGA_AND_GPU
     reads = device_times.reads("hopper-ddpg")
     commands = ("placerl reproduce --only MAP-F12-sampling --tier standard", "placerl report")
-    assumptions = (partial(at_both_clocks, blocks=REPLAY),)
+    blocks = REPLAY
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         keys = "MAP.prefix_sum_gpu_over_fpga_high", "MAP.prefix_sum_fpga_over_gpu_high"
@@ -178,7 +177,7 @@ class GpuTimesOverBatch(_OverBatches):
         )
 
 
-class UpdateIsFasterOnFpga(_OverBatches):
+class UpdateIsFasterOnFpga(_OverBatches, AtBothClocks):
     """Checks MAP Fig. 12: the FPGA updates priorities faster than the GPU at every batch size."""
 
     key, place, position = "MAP-F12-update", "VII-C, Fig. 12", 15
@@ -187,7 +186,7 @@ class UpdateIsFasterOnFpga(_OverBatches):
     needs = FPGA_AND_GPU
     reads = device_times.reads("hopper-ddpg")
     commands = ("placerl reproduce --only MAP-F12-update --tier standard", "placerl report")
-    assumptions = (partial(at_both_clocks, blocks=REPLAY),)
+    blocks = REPLAY
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         keys = "MAP.priority_update_fpga_over_gpu_low", "MAP.priority_update_fpga_over_gpu_high"

@@ -9,7 +9,7 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.choices import HERE
 from placerl.harness.papers import device_times
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.clocks import at_both_clocks
+from placerl.harness.papers.clocks import AtBothClocks
 from placerl.harness.papers.device_times import (
     FPGA,
     GPU,
@@ -119,7 +119,7 @@ def _turns_at(hides: dict[int, bool | None], size: float) -> bool | None:
     return True if len(sides) == 2 and None not in hides.values() else None
 
 
-class CartPoleReplayIsHidden(Claim):
+class CartPoleReplayIsHidden(AtBothClocks):
     """Checks MAP VII-D: CartPole's learner on the FPGA hides replay above a batch size, and not below.
 
     Replay is hidden if sampling and updating priorities together take less time than the learner's gradient step. MAP
@@ -137,7 +137,6 @@ class CartPoleReplayIsHidden(Claim):
     needs = "CartPole's learner and sum tree on the FPGA above that batch size (simulated)"
     reads = device_times.reads("cartpole-ddpg")
     commands = ("placerl profile cartpole-ddpg --batch-size 16384 --device fpga:u200", "placerl report")
-    assumptions = (at_both_clocks,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         above = self.published[0].value

@@ -14,7 +14,7 @@ import pandas as pd
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.strategies.map_tpds23 import BUSY_THREADS, MapTpds23
-from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
+from placerl.harness.papers.base import Finding, Outcome, by_a_model
 from placerl.harness.papers.evidence import (
     ERROR,
     error_of,
@@ -25,7 +25,7 @@ from placerl.harness.papers.evidence import (
     select,
 )
 from placerl.harness.papers.number import Number, from_text, shortfall
-from placerl.harness.papers.slow_links import at_both_latencies
+from placerl.harness.papers.slow_links import AtBothLatencies
 
 RELAXED = "relaxed"
 NEEDS = (
@@ -157,7 +157,7 @@ def _unjudged(chosen: list[tuple[Any, Any]]) -> str:
     )
 
 
-class ThroughputIsPredicted(Claim):
+class ThroughputIsPredicted(AtBothLatencies):
     """Checks MAP VI-B: the predicted throughput of a training is near the throughput that the training achieves.
 
     The prediction is the smaller throughput of learner and replay management. Trainings whose actors are the slowest
@@ -169,7 +169,6 @@ class ThroughputIsPredicted(Claim):
     needs = NEEDS
     reads = ("validation",)
     commands = COMMANDS
-    assumptions = (at_both_latencies,)
     decides = "more rounds of `placerl validate` on a machine with a core for every busy thread"
 
     def judge(self, frame: pd.DataFrame) -> Finding:
@@ -189,7 +188,7 @@ class ThroughputIsPredicted(Claim):
         return _finding(outcome, ours, said.strip(), [run for _, run in judged])
 
 
-class ThroughputIsNearOptimum(Claim):
+class ThroughputIsNearOptimum(AtBothLatencies):
     """Checks MAP VII-D: the achieved throughput is near the optimum, the rate of the fastest learner.
 
     The learners' gradient steps were timed in the same rounds as the trainings. Trainings whose actors are the slowest
@@ -202,7 +201,6 @@ class ThroughputIsNearOptimum(Claim):
     needs = NEEDS
     reads = ("validation",)
     commands = COMMANDS
-    assumptions = (at_both_latencies,)
     decides = "more rounds of `placerl validate` on a machine with a core for every busy thread"
 
     def judge(self, frame: pd.DataFrame) -> Finding:

@@ -17,14 +17,15 @@ from placerl.harness.mapping import absent_platforms
 from placerl.harness.papers import device_times, published
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import experiment_cells
-from placerl.harness.papers.clocks import at_both_clocks
-from placerl.harness.papers.device_table import DeviceTable
+from placerl.harness.papers.clocks import AtBothClocks
+from placerl.harness.papers.device_table import DeviceTable, OfDevices
 from placerl.harness.papers.evidence import NEAR, near, number, rows_of
 from placerl.harness.papers.experiments import Experiment
 from placerl.harness.papers.map import table_5_here
 from placerl.harness.papers.map.table_5_here import ON_THREE_DEVICES, Choice
 from placerl.harness.papers.number import Number, from_cell, from_text
-from placerl.harness.papers.slow_links import at_both_latencies
+from placerl.harness.papers.papers_own import AlsoAsInThePaper
+from placerl.harness.papers.slow_links import AtBothLatencies
 from placerl.harness.papers.tried_mappings import of_trainings, tried_mappings
 from placerl.primitives.fpga.explore.map_replay import MOST_BANKS
 
@@ -157,7 +158,7 @@ class _OfTable5(Claim):
     )
 
 
-class OptimalMappings(_OfTable5):
+class OptimalMappings(_OfTable5, AtBothClocks, AlsoAsInThePaper, OfDevices):
     """Checks MAP Table V: Algorithm 3 gives the printed optimal mappings.
 
     Its times are those of MAP's platform, modelled, and those of a machine's CPU and GPU next to the simulated FPGA:
@@ -172,7 +173,6 @@ class OptimalMappings(_OfTable5):
         "CartPole and Hopper timed on CPU and CUDA of one machine at Table V's sizes (`placerl gpu-claims`)"
     )
     reads = tuple(key for workload in ON_THREE_DEVICES for key in device_times.reads(workload))
-    assumptions = (at_both_clocks,)
     as_in_the_paper = device_times.LEARNERS_OF_THE_PAPERS
 
     def judge(self, frame: pd.DataFrame) -> Finding:
@@ -220,7 +220,7 @@ class OptimalMappings(_OfTable5):
         return tables
 
 
-class OptimalMappingsGain(_OfTable5):
+class OptimalMappingsGain(_OfTable5, AtBothLatencies):
     """Checks MAP Table V: the optimal mappings gain as much as printed over the second best and the worst mapping.
 
     The gains are computed from modelled times of MAP's platform. In trainings here, next to them, the optimal mapping
@@ -236,7 +236,6 @@ class OptimalMappingsGain(_OfTable5):
         "standard`)"
     )
     reads = ("validation",)
-    assumptions = (at_both_latencies,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = rows_of(frame, GAINS, "gain", backend=MODEL)

@@ -12,11 +12,12 @@ import pandas as pd
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping.predict import slow_link
 from placerl.harness.papers import charts
-from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.charts import Panel, Panels
-from placerl.harness.papers.clocks import CONVOLUTIONS, at_both_clocks
-from placerl.harness.papers.device_table import DeviceTable
+from placerl.harness.papers.clocks import CONVOLUTIONS, AtBothClocks
+from placerl.harness.papers.device_table import DeviceTable, OfDevices
 from placerl.harness.papers.number import Number
+from placerl.harness.papers.papers_own import AlsoAsInThePaper
 from placerl.harness.papers.ppo import table_2, table_2_devices, table_2_iterations, table_2_libraries
 from placerl.harness.papers.ppo.judged_iterations import (
     PARTS,
@@ -193,7 +194,7 @@ class MujocoTimes(table_2.OfRobots):
         return [_panel(frame, benchmark) for benchmark in MUJOCO]
 
 
-class PongTimes(Claim):
+class PongTimes(AtBothClocks, AlsoAsInThePaper, OfDevices):
     """Checks PPO Fig. 11: on Pong the accelerator trains slightly slower than a GPU and infers faster."""
 
     key, place, position = "PPO-F11", "5.3.1, Fig. 11", 10
@@ -202,7 +203,7 @@ class PongTimes(Claim):
         "second"
     )
     needs = f"{table_2.NEEDS}; {table_2.NEEDS_CUDA}"
-    assumptions = (partial(at_both_clocks, blocks=CONVOLUTIONS),)
+    blocks = CONVOLUTIONS
     measured_by = tuple(
         partial(module.cells, benchmarks=("Pong",)) for module in (table_2_iterations, table_2_libraries)
     )

@@ -20,12 +20,13 @@ import pandas as pd
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping.predict import slow_link
 from placerl.harness.measure import statistics
-from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.clocks import PRODUCTS, at_both_clocks
+from placerl.harness.papers.base import Finding, Outcome
+from placerl.harness.papers.clocks import PRODUCTS, AtBothClocks
 from placerl.harness.papers.comparisons import gains
-from placerl.harness.papers.device_table import DeviceTable
+from placerl.harness.papers.device_table import DeviceTable, OfDevices
 from placerl.harness.papers.evidence import rows_of
 from placerl.harness.papers.number import Number, checked_baseline, from_cell, from_text, ratio
+from placerl.harness.papers.papers_own import AlsoAsInThePaper
 from placerl.harness.papers.ppo import (
     table_2_devices,
     table_2_iterations,
@@ -284,10 +285,10 @@ def ends_of_minibatches(
     return [(some[0], some[-1]) for some in groups if len(some) > 1]
 
 
-class OfRobots(Claim):
+class OfRobots(AtBothClocks, AlsoAsInThePaper):
     """What the claims on MuJoCo share: timed iterations, and those in virtual time."""
 
-    assumptions = (partial(at_both_clocks, blocks=PRODUCTS),)
+    blocks = PRODUCTS
     measured_by = (
         partial(table_2_iterations.cells, benchmarks=MUJOCO),
         partial(table_2_libraries.cells, benchmarks=MUJOCO),
@@ -296,7 +297,7 @@ class OfRobots(Claim):
     as_in_the_paper = LIBRARIES_OF_THE_PAPER
 
 
-class PlatformsCompared(OfRobots):
+class PlatformsCompared(OfRobots, OfDevices):
     """Checks PPO Table 2, MuJoCo: CPU and accelerator have more inferences per second than CPU and GPU.
 
     The finding also lists the inferences per second of every platform.

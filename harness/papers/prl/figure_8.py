@@ -10,14 +10,15 @@ import pandas as pd
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping.assignments import Assignment
 from placerl.harness.papers import charts
-from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
+from placerl.harness.papers.base import Finding, Outcome, by_a_model
 from placerl.harness.papers.charts import Panel, Panels
-from placerl.harness.papers.device_table import DeviceTable
+from placerl.harness.papers.device_table import DeviceTable, OfDevices
 from placerl.harness.papers.device_times import LEARNERS_OF_THE_PAPERS
 from placerl.harness.papers.evidence import mapping_of, number
 from placerl.harness.papers.number import Number, from_text, ratio
+from placerl.harness.papers.papers_own import AlsoAsInThePaper
 from placerl.harness.papers.prl.benchmarks import LARGE, SMALL, WORKLOADS
-from placerl.harness.papers.slow_links import at_both_latencies
+from placerl.harness.papers.slow_links import AtBothLatencies
 from placerl.harness.papers.tried_mappings import of_trainings, tried_mappings
 from placerl.primitives.fpga.devices import catalogue
 
@@ -70,7 +71,7 @@ def _more(one: Number, other: Number) -> bool | None:
     return True if one.low > other.high else False if one.high < other.low else None
 
 
-class BatchDecidesWhichDeviceMatters(Claim):
+class BatchDecidesWhichDeviceMatters(AtBothLatencies, AlsoAsInThePaper, OfDevices):
     """Checks PRL Fig. 8: the device of replay management decides at small batches, the learner's at large ones.
 
     The device of one of the two decides if choosing it changes throughput more than choosing the device of the other.
@@ -84,7 +85,6 @@ class BatchDecidesWhichDeviceMatters(Claim):
     needs = NEEDS_MAPPINGS
     reads = ("validation",)
     commands = BOTH_SIZES
-    assumptions = (at_both_latencies,)
     as_in_the_paper = LEARNERS_OF_THE_PAPERS
     decides = "mappings with parts on a CUDA device, at batch sizes 32 and 512 of one benchmark (`placerl validate`)"
 

@@ -6,11 +6,11 @@ import pandas as pd
 
 from placerl.harness.mapping import pearl24_authors
 from placerl.harness.papers import device_table, device_times
-from placerl.harness.papers.base import Claim, Finding, Outcome
+from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.charts import Panels
-from placerl.harness.papers.clocks import at_both_clocks
+from placerl.harness.papers.clocks import AtBothClocks
 from placerl.harness.papers.device_order import exact, first_at, outcome_of, who_is_first
-from placerl.harness.papers.device_table import Cells, DeviceTable
+from placerl.harness.papers.device_table import Cells, DeviceTable, OfDevices
 from placerl.harness.papers.device_times import (
     CPU,
     FPGA,
@@ -26,6 +26,7 @@ from placerl.harness.papers.device_times import (
     times,
 )
 from placerl.harness.papers.number import Number, from_cell, ratio, scaled
+from placerl.harness.papers.papers_own import AlsoAsInThePaper
 from placerl.harness.papers.prl.benchmarks import LARGE, SMALL, missing_sizes
 
 WORKLOAD = "cartpole-dqn"
@@ -45,7 +46,7 @@ def _authors_times(primitive: str) -> Cells:
     )
 
 
-class ReplayScalesOnDevices(Claim):
+class ReplayScalesOnDevices(AtBothClocks, OfDevices):
     """Checks PRL Fig. 6: on GPU and FPGA, the time of replay operations grows less with the batch than on the CPU.
 
     The growth is the time at the largest batch size that all three devices have, divided by that at the smallest. The
@@ -57,7 +58,6 @@ class ReplayScalesOnDevices(Claim):
     needs = "a CUDA device and FPGA primitives (simulated), at small and large batch sizes"
     reads = device_times.reads(WORKLOAD)
     commands = ("placerl reproduce --only PRL-F6 --tier standard", "placerl report")
-    assumptions = (at_both_clocks,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         rows = times(frame, WORKLOAD, *CALLS)
@@ -109,7 +109,7 @@ class ReplayScalesOnDevices(Claim):
         ]
 
 
-class LearnerIsFastestOnDevices(Claim):
+class LearnerIsFastestOnDevices(AtBothClocks, AlsoAsInThePaper, OfDevices):
     """Checks PRL Fig. 7: a gradient step is faster on the GPU than on the CPU, and on the FPGA if it is small.
 
     The FPGA has to be fastest at the smallest batch size, and the GPU at the largest. The sizes have to reach from a
@@ -125,7 +125,6 @@ class LearnerIsFastestOnDevices(Claim):
     needs = "a CUDA device and an FPGA learner (simulated), at small and large batch sizes"
     reads = device_times.reads(WORKLOAD)
     commands = ("placerl reproduce --only PRL-F7 --tier standard", "placerl report")
-    assumptions = (at_both_clocks,)
     as_in_the_paper = LEARNERS_OF_THE_PAPERS
 
     def judge(self, frame: pd.DataFrame) -> Finding:

@@ -19,7 +19,7 @@ from placerl.harness.papers.clocks import merged, placed_clock
 from placerl.harness.papers.evidence import mapping_of, number, races_lost, records, select
 from placerl.harness.papers.number import Number, from_text, merge_rows, ratio, scaled
 from placerl.harness.papers.prl.benchmarks import LARGE, LARGE_MODEL, WORKLOADS
-from placerl.harness.papers.slow_links import at_both_latencies
+from placerl.harness.papers.slow_links import AtBothLatencies
 from placerl.harness.papers.tried_mappings import assignment_of
 from placerl.harness.profile import simulated
 from placerl.primitives.fpga.devices import catalogue
@@ -187,7 +187,7 @@ class ReallocationRaisesThroughput(Claim):
         return Finding(outcome, ours, said)
 
 
-class MoreExperiencesForItsPeak(Claim):
+class MoreExperiencesForItsPeak(AtBothLatencies):
     """Checks PRL 6.4: this project reaches more experiences per second for its peak than the earlier FPGA work.
 
     The paper compares "effective utilization", the throughput given the peak of all devices, for CartPole's DQN. So
@@ -207,7 +207,6 @@ class MoreExperiencesForItsPeak(Claim):
     )
     reads = ("validation/cartpole-dqn/32", Suite.MACHINE_PEAKS)
     commands = ("placerl validate --only cartpole-dqn/32", "placerl reproduce --only PRL-6.4-earlier-work")
-    assumptions = (at_both_latencies,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         eps, peak, other_eps, other_peak, less, more = from_text(

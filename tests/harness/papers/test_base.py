@@ -1,6 +1,5 @@
 """Claims, findings and verdicts: what holds for every one of them."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +7,8 @@ import pandas as pd
 import pytest
 
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.papers.base import Check, Claim, Finding, Outcome, Verdict, by_a_model
+from placerl.harness.papers.assumptions import Check
+from placerl.harness.papers.base import Claim, Finding, Outcome, Verdict, by_a_model
 from placerl.harness.papers.number import Number
 from placerl.harness.plan.tiers import TIERS
 from placerl.harness.store.cell import Cell
@@ -74,8 +74,8 @@ def test_a_claim_says_what_would_decide_where_its_finding_does_not() -> None:
     assert said(Finding(Outcome.IN_KIND, (suspect,))) == "", "another thing is missing"
 
 
-def test_a_claim_without_a_check_was_not_run() -> None:
-    found = claim().evaluate(pd.DataFrame())
+def test_a_verdict_that_was_not_run_says_what_is_missing() -> None:
+    found = claim(lambda _: Finding(Outcome.NOT_RUN, needs="a GPU")).evaluate(pd.DataFrame())
     assert found.verdict == "not run: needs a GPU"
     assert (found.needs, found.ours, found.provenance, found.rows) == ("a GPU", "", "", ())
     assert found.published == "not in the text"
@@ -100,26 +100,13 @@ def test_a_claim_reads_the_cells_under_what_it_names(reads: tuple[str, ...], key
 
 def test_a_claim_needs_its_own_cells_and_no_others() -> None:
     own = Cell("claim/MAP-T5", 1.0, lambda *_: [])
-    stated = claim(cells=lambda _, tier: [own] if tier.name == "quick" else [])
+    stated = claim(measured_by=(lambda tier: [own] if tier.name == "quick" else [],))
     keys = ["claim/MAP-T5", "claim/MAP-T5-gains", "profile"]
     assert stated.needs_cells(keys, TIERS["quick"]) == {"claim/MAP-T5"}
     assert stated.needs_cells(keys, TIERS["full"]) == set()
     assert stated.is_measured
     assert claim(reads=("profile",)).is_measured
     assert not claim().is_measured
-
-
-def test_a_claim_is_judged_under_its_assumptions_in_turn() -> None:
-    def saying(word: str) -> Callable[[Check], Check]:
-        def under(check: Check) -> Check:
-            return lambda frame: replace(found := check(frame), explanation=f"{found.explanation} {word}")
-
-        return under
-
-    judged = claim(
-        lambda _: Finding(Outcome.NO_VERDICT, explanation="Said"), assumptions=(saying("one"), saying("two"))
-    )
-    assert judged.evaluate(pd.DataFrame()).finding.explanation == "Said one two"
 
 
 def test_what_is_not_drawn_has_no_figure() -> None:

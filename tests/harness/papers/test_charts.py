@@ -7,7 +7,7 @@ import pytest
 
 from placerl.harness import papers
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.papers import Claim, charts
+from placerl.harness.papers import charts
 from placerl.harness.papers.charts import Line, Panel, chart
 from placerl.harness.papers.number import Number
 from tests.harness.papers.drawn import points
@@ -25,18 +25,16 @@ def line(label: str, provenance: Provenance = Provenance.MEASURED, spread: float
     )
 
 
-DRAWN = [claim for claim in papers.claims() if type(claim).panels is not Claim.panels]
-
-
-@pytest.mark.parametrize("claim", DRAWN, ids=lambda claim: claim.key)
-def test_without_its_rows_nothing_is_drawn(claim: Claim, tmp_path: Path) -> None:
+def test_without_its_rows_nothing_is_drawn(tmp_path: Path) -> None:
     frame = frame_of(tmp_path, compared(2.0, "faster"))
-    assert claim.draw(frame) is None
-    assert claim.draw(frame[:0]) is None
+    for claim in papers.claims():
+        assert claim.draw(frame) is None, claim.key
+        assert claim.draw(frame[:0]) is None, claim.key
 
 
-def test_every_paper_draws() -> None:
-    assert {claim.paper for claim in DRAWN} == set(papers.titles())
+def test_every_paper_draws(tmp_path: Path) -> None:
+    frame = frame_of(tmp_path, compared(2.0, "faster"))
+    assert {claim.paper for claim in papers.claims() if claim.panels(frame)} == set(papers.titles())
 
 
 def test_marks_say_where_numbers_come_from() -> None:

@@ -5,21 +5,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from placerl.harness import papers
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.papers import device_figures, device_table, device_times
-from placerl.harness.papers.base import Claim
-from placerl.harness.papers.device_table import COLUMNS, DeviceTable, Entry
+from placerl.harness.papers import device_table, device_times
+from placerl.harness.papers.device_table import COLUMNS, DeviceTable, Entry, OfDevices
 from placerl.harness.papers.number import Number
 from placerl.harness.profile import simulated
 from tests.harness.papers.device_rows import SIZES, on, steps
 from tests.harness.papers.rows import frame_of, profiled
 
-WITH_TABLES = [
-    claim
-    for some in device_figures.by_figure()
-    for claim in some
-    if type(claim).device_tables is not Claim.device_tables
-]
+WITH_TABLES = [claim for claim in papers.claims() if isinstance(claim, OfDevices)]
 
 
 def entry(value: float, unit: str = "s", spread: float | None = 0.1, machine: str = "a") -> Entry:
@@ -81,7 +76,7 @@ def test_a_chart_needs_two_devices_and_a_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("claim", WITH_TABLES, ids=lambda claim: claim.key)
 def test_the_tables_of_a_claim_without_measurements_say_what_would_fill_them(
-    claim: Claim, empty: pd.DataFrame
+    claim: OfDevices, empty: pd.DataFrame
 ) -> None:
     tables = claim.device_tables(empty)
     assert len({one.title for one in tables}) == len(tables) > 0

@@ -12,7 +12,7 @@ from placerl.harness.mapping.choices import HERE, WITH_SIMULATED
 from placerl.harness.mapping.strategies.composed_loop import NAMES
 from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.evidence import number, records
-from placerl.harness.papers.slow_links import at_both_latencies, at_slow_links, latency_us
+from placerl.harness.papers.slow_links import AtBothLatencies, at_both_latencies, at_slow_links, latency_us
 from tests.harness.old_form import details_of, replace
 from tests.harness.papers.map.test_predictions import prediction, run
 from tests.harness.papers.rows import frame_of
@@ -102,5 +102,5 @@ def test_a_finding_on_which_no_link_has_an_influence_is_kept(tmp_path: Path) -> 
 def test_the_claims_about_runs_in_virtual_time_have_the_band() -> None:
     from placerl.harness import papers
 
-    wrapped = {claim.key for claim in papers.claims() if at_both_latencies in claim.assumptions}
+    wrapped = {claim.key for claim in papers.claims() if isinstance(claim, AtBothLatencies)}
     assert wrapped == {"MAP-VI-B", "MAP-F13", "MAP-T5-gains", "PRL-F8", "PRL-6.4-earlier-work"}

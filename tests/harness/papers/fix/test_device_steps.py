@@ -59,7 +59,6 @@ def test_the_second_finding_is_of_eager_steps(tmp_path: Path, monkeypatch: pytes
     claim, frame = claim_of("FIX-F8"), frame_of(tmp_path, *on_device)
     (table,) = claim.device_tables(frame)
     assert [one.how for one in table.at("cuda", 64)] == ["floats, torch, eager", "floats, torch"]
-    assert claim.as_in_the_paper is not None
     for judged, rate in ((frame, 20.0), (claim.as_in_the_paper.of(frame), 10.0)):
         assert device_steps.on_gpu(judged, device_steps.WHOLE, "step")[64].value == rate
 
