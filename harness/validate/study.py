@@ -25,9 +25,10 @@ median over rounds: a machine that changed its speed since step 1 changes both. 
 prediction.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import starmap
 from statistics import median
 from time import monotonic
 from typing import Any
@@ -131,6 +132,23 @@ class StudiedCell:
         return StudyResult(**{**common, **(choice.columns() if choice else {}), **values})
 
 
+@dataclass(frozen=True)
+class Candidates:
+    """What is known of the choices before any of them is run.
+
+    Attributes:
+        predictions: the prediction of each choice that could be predicted.
+        chosen: the choice of each strategy by its name, or why it chooses nothing.
+        tried: the choices that are run.
+        hopeless: those that are not, each with how many times slower than the fastest prediction it is predicted to be.
+    """
+
+    predictions: Mapping[Decision, Prediction]
+    chosen: Mapping[str, Decision | str]
+    tried: Sequence[Decision]
+    hopeless: Mapping[Decision, float]
+
+
 def study(
     cell: StudiedCell,
     timed: MeasuredCell,
@@ -151,129 +169,152 @@ def study(
         predicted; and the regret of each strategy. The module's docstring lists them.
     """
     search = kept.search()
-    if search is None:
-        timed.profile(PROFILE_SHARE * budget_s, part(report, 0, PROFILE_SHARE, 1, "pieces"))
-    else:
-        timed.tables |= search.tables
-    predictions = {choice: timed.predict(choice) for choice in timed.choices}
-    predicted = {choice: prediction for choice, prediction in predictions.items() if prediction is not None}
-    chosen = timed.strategies()
-    if predicted:
-        # Of equal predictions, up to rounding, the larger D: its replay manager is woken less often.
-        chosen[OURS] = max(
-            predicted, key=lambda choice: (float(f"{predicted[choice].gps:.6g}"), choice.ahead)
-        )
-    asked = [choice for choice in chosen.values() if isinstance(choice, Decision)]
-    fastest = max((prediction.gps for prediction in predicted.values()), default=0.0)
-    slower = {
-        choice: fastest / prediction.gps for choice, prediction in predicted.items() if choice not in asked
-    }
-    # A strategy may choose what is not in the space; it is run, and so its prediction is judged, too.
-    elsewhere = {choice: timed.predict(choice) for choice in asked if choice not in predictions}
-    predicted |= {choice: prediction for choice, prediction in elsewhere.items() if prediction is not None}
-    hopeless = {choice: times for choice, times in slower.items() if times > HOPELESS}
-    tried = [choice for choice in dict.fromkeys([*timed.choices, *asked]) if choice not in hopeless]
-    if search is None:
-        sides = {choice: partial(timed.turn, choice) for choice in tried}
-        heats = Heats(FINALISTS, budget_s=HEATS_SHARE * budget_s)
-        heated = part(report, PROFILE_SHARE, HEATS_SHARE, 1, "")
-        standings = halve(sides, heats, report=heated, clock=clock)
-        by_text = {str(choice): standing for choice, standing in standings.items()}
-        failures = {str(choice): why for choice, why in timed.failures.items()}
-        kept.begin_final(Search(timed.tables, by_text, failures))
-    else:
-        choices = {str(choice): choice for choice in tried}
-        standings = {choices[text]: standing for text, standing in search.standings.items()}
-        timed.failures |= {choices[text]: why for text, why in search.failures.items()}
+    candidates, standings = (
+        _resumed(timed, search) if search else _searched(timed, budget_s, report, clock, kept)
+    )
     able = [choice for choice, standing in standings.items() if standing.rates]
-    last = dict.fromkeys([*able[:FINALISTS], *(choice for choice in asked if choice in able)])
+    last = dict.fromkeys([*able[:FINALISTS], *(one for one in _asked(candidates.chosen) if one in able)])
     finals = timed.finals(
         list(last), FINAL_SHARE * budget_s, part(report, 1 - FINAL_SHARE, FINAL_SHARE, 1, "final"), kept
     )
-    return [
-        *(_achieved(cell, choice, standings[choice], finals.get(choice), timed) for choice in tried),
-        *(_not_run(cell, choice, times) for choice, times in hopeless.items()),
-        *(
-            _predicted(cell, choice, prediction, standings.get(choice), finals.get(choice))
-            for choice, prediction in predicted.items()
-        ),
-        *(_regret(cell, name, one, finals, timed) for name, one in chosen.items()),
-    ]
+    return _Findings(cell, candidates, standings, finals, timed.failures).rows()
 
 
-def _not_run(cell: StudiedCell, choice: Decision, times: float) -> StudyResult:
-    reason = f"predicted {times:.1f} times slower than the best; from {HOPELESS:g} times on none is run"
-    return cell.row("placerl", choice, quantity="gradient_steps_per_s", status="not_run", reason=reason)
+def _searched(
+    timed: MeasuredCell, budget_s: float, report: Report, clock: Callable[[], float], kept: Kept
+) -> tuple[Candidates, Mapping[Decision, Standing]]:
+    """Time the pieces, run the candidates in heats, and keep what was found."""
+    timed.profile(PROFILE_SHARE * budget_s, part(report, 0, PROFILE_SHARE, 1, "pieces"))
+    candidates = _candidates(timed)
+    sides = {choice: partial(timed.turn, choice) for choice in candidates.tried}
+    heats = Heats(FINALISTS, budget_s=HEATS_SHARE * budget_s)
+    heated = part(report, PROFILE_SHARE, HEATS_SHARE, 1, "")
+    standings = halve(sides, heats, report=heated, clock=clock)
+    by_text = {str(choice): standing for choice, standing in standings.items()}
+    failures = {str(choice): why for choice, why in timed.failures.items()}
+    kept.begin_final(Search(timed.tables, by_text, failures))
+    return candidates, standings
 
 
-def _achieved(
-    cell: StudiedCell, choice: Decision, standing: Standing, final: Final | None, timed: MeasuredCell
-) -> StudyResult:
-    of = {"quantity": "gradient_steps_per_s"}
-    rates = tuple(final.rates.values()) if final and final.rates else standing.rates
-    stage = "final" if final and final.rates else f"heat {standing.heats}"
-    if not rates:
-        reason = timed.failures.get(choice) or "it failed"
-        return cell.row("placerl", choice, **of, status="failed", reason=reason)
-    enough = len(rates) >= statistics.FEWEST_SAMPLES
-    low, high = statistics.interval(rates, in_order=True) if enough else (None, None)
-    lost = " ".join(final.reason.split()) if final and final.reason else None  # a column holds one line
-    columns = {"value": median(rates), "low": low, "high": high, "samples": rates}
-    return cell.row("placerl", choice, **of, **columns, stage=stage, final_failed=lost)
+def _resumed(timed: MeasuredCell, search: Search) -> tuple[Candidates, Mapping[Decision, Standing]]:
+    """Take over what a study had found that was killed in its final."""
+    timed.tables |= search.tables
+    candidates = _candidates(timed)
+    choices = {str(choice): choice for choice in candidates.tried}
+    timed.failures |= {choices[text]: why for text, why in search.failures.items()}
+    return candidates, {choices[text]: standing for text, standing in search.standings.items()}
 
 
-def _predicted(
-    cell: StudiedCell,
-    choice: Decision,
-    prediction: Prediction,
-    standing: Standing | None,
-    final: Final | None,
-) -> StudyResult:
-    columns: dict[str, Any] = {"terms_s": dict(prediction.terms_s), "inputs": str(prediction.inputs)}
-    rates = tuple(final.rates.values()) if final else ()
-    if rates := rates or (standing.rates if standing else ()):
-        achieved = median(rates)
-        columns |= {"achieved": achieved, "error_before": prediction.gps / achieved - 1}
-    if final and final.errors:
-        columns["error"] = median(final.errors)
-        if len(final.errors) >= statistics.FEWEST_SAMPLES:
-            columns["error_low"], columns["error_high"] = statistics.interval(final.errors, in_order=True)
-    return cell.row(
-        OURS,
-        choice,
-        quantity="predicted_gradient_steps_per_s",
-        provenance=prediction.provenance,
-        value=prediction.gps,
-        **columns,
-    )
+def _candidates(timed: MeasuredCell) -> Candidates:
+    """Predict every choice from the times of the pieces, and ask each strategy for its choice."""
+    predictions, chosen = _predictions(timed, timed.choices), timed.strategies()
+    if predictions:
+        # Of equal predictions, up to rounding, the larger D: its replay manager is woken less often.
+        chosen[OURS] = max(
+            predictions, key=lambda choice: (float(f"{predictions[choice].gps:.6g}"), choice.ahead)
+        )
+    asked = _asked(chosen)
+    fastest = max((prediction.gps for prediction in predictions.values()), default=0.0)
+    slower = {choice: fastest / one.gps for choice, one in predictions.items() if choice not in asked}
+    hopeless = {choice: times for choice, times in slower.items() if times > HOPELESS}
+    # A strategy may choose what is not in the space; it is run, and so its prediction is judged, too.
+    every = dict.fromkeys([*timed.choices, *asked])
+    tried = [choice for choice in every if choice not in hopeless]
+    return Candidates(_predictions(timed, every), chosen, tried, hopeless)
 
 
-def _regret(
-    cell: StudiedCell,
-    name: str,
-    choice: Decision | str,
-    finals: Mapping[Decision, Final],
-    timed: MeasuredCell,
-) -> StudyResult:
-    able = {one: list(final.rates.values()) for one, final in finals.items() if final.rates}
-    if isinstance(choice, str):
-        return cell.row(name, None, quantity="regret", status="not_run", reason=f"needs: {choice}")
-    if choice not in able:
-        final = finals.get(choice)
-        why = (final.reason if final else "") or timed.failures.get(choice) or "it failed"
-        return cell.row(name, choice, quantity="regret", status="not_run", reason=f"{choice}: {why}")
-    # What was left out ran in other rounds than the rest, in which the machine may have been faster.
-    best = max(able, key=lambda one: (not finals[one].slower, median(able[one])))
-    rates = finals[choice].rates
-    lost = loss_of_best(rates) if best == choice else loss(rates, finals[best].rates)
-    return cell.row(
-        name,
-        choice,
-        quantity="regret",
-        value=lost.value,
-        low=lost.low,
-        high=lost.high,
-        best=str(best),
-        verdict=lost.verdict,
-        why_no_verdict=lost.reason,
-    )
+def _predictions(timed: MeasuredCell, choices: Iterable[Decision]) -> dict[Decision, Prediction]:
+    """Return the predictions of those choices that can be predicted."""
+    predictions = {choice: timed.predict(choice) for choice in choices}
+    return {choice: prediction for choice, prediction in predictions.items() if prediction is not None}
+
+
+def _asked(chosen: Mapping[str, Decision | str]) -> list[Decision]:
+    """Return the choices of the strategies that choose anything."""
+    return [choice for choice in chosen.values() if isinstance(choice, Decision)]
+
+
+@dataclass(frozen=True)
+class _Findings:
+    """What a study has found, from which its rows follow."""
+
+    cell: StudiedCell
+    candidates: Candidates
+    standings: Mapping[Decision, Standing]
+    finals: Mapping[Decision, Final]
+    failures: Mapping[Decision, str]
+
+    def rows(self) -> list[StudyResult]:
+        """Return the rows to store, in the order of the table in the module's docstring."""
+        return [
+            *map(self._achieved, self.candidates.tried),
+            *starmap(self._not_run, self.candidates.hopeless.items()),
+            *starmap(self._predicted, self.candidates.predictions.items()),
+            *starmap(self._regret, self.candidates.chosen.items()),
+        ]
+
+    def _final(self, choice: Decision) -> Final:
+        """Return a choice's results in the final; empty if it was not in it."""
+        return self.finals.get(choice, Final())
+
+    def _rates(self, choice: Decision) -> tuple[float, ...]:
+        """Return a choice's rates in the final, or else in its last heat; empty if it has none."""
+        standing = self.standings.get(choice)
+        return tuple(self._final(choice).rates.values()) or (standing.rates if standing else ())
+
+    def _achieved(self, choice: Decision) -> StudyResult:
+        rates, final, of = self._rates(choice), self._final(choice), {"quantity": "gradient_steps_per_s"}
+        if not rates:
+            reason = self.failures.get(choice) or "it failed"
+            return self.cell.row("placerl", choice, **of, status="failed", reason=reason)
+        enough = len(rates) >= statistics.FEWEST_SAMPLES
+        low, high = statistics.interval(rates, in_order=True) if enough else (None, None)
+        columns = {"value": median(rates), "low": low, "high": high, "samples": rates}
+        stage = "final" if final.rates else f"heat {self.standings[choice].heats}"
+        lost = " ".join(final.reason.split()) or None  # a column holds one line
+        return self.cell.row("placerl", choice, **of, **columns, stage=stage, final_failed=lost)
+
+    def _not_run(self, choice: Decision, times: float) -> StudyResult:
+        reason = f"predicted {times:.1f} times slower than the best; from {HOPELESS:g} times on none is run"
+        fields = {"quantity": "gradient_steps_per_s", "status": "not_run", "reason": reason}
+        return self.cell.row("placerl", choice, **fields)
+
+    def _predicted(self, choice: Decision, prediction: Prediction) -> StudyResult:
+        columns: dict[str, Any] = {"terms_s": dict(prediction.terms_s), "inputs": str(prediction.inputs)}
+        if rates := self._rates(choice):
+            achieved = median(rates)
+            columns |= {"achieved": achieved, "error_before": prediction.gps / achieved - 1}
+        if errors := self._final(choice).errors:
+            columns["error"] = median(errors)
+            if len(errors) >= statistics.FEWEST_SAMPLES:
+                columns["error_low"], columns["error_high"] = statistics.interval(errors, in_order=True)
+        return self.cell.row(
+            OURS,
+            choice,
+            quantity="predicted_gradient_steps_per_s",
+            provenance=prediction.provenance,
+            value=prediction.gps,
+            **columns,
+        )
+
+    def _regret(self, name: str, choice: Decision | str) -> StudyResult:
+        row = partial(self.cell.row, name, quantity="regret")
+        if isinstance(choice, str):
+            return row(None, status="not_run", reason=f"needs: {choice}")
+        able = {one: list(final.rates.values()) for one, final in self.finals.items() if final.rates}
+        if choice not in able:
+            why = self._final(choice).reason or self.failures.get(choice) or "it failed"
+            return row(choice, status="not_run", reason=f"{choice}: {why}")
+        # What was left out ran in other rounds than the rest, in which the machine may have been faster.
+        best = max(able, key=lambda one: (not self.finals[one].slower, median(able[one])))
+        rates = self.finals[choice].rates
+        lost = loss_of_best(rates) if best == choice else loss(rates, self.finals[best].rates)
+        return row(
+            choice,
+            value=lost.value,
+            low=lost.low,
+            high=lost.high,
+            best=str(best),
+            verdict=lost.verdict,
+            why_no_verdict=lost.reason,
+        )
