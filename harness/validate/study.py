@@ -40,10 +40,10 @@ from placerl.harness.mapping import Prediction
 from placerl.harness.measure import statistics
 from placerl.harness.measure.halving import Heats, Standing, halve
 from placerl.harness.runtime.simulated_parts import of_mapping
-from placerl.harness.validate.kept import NOTHING, Kept, Search
 from placerl.harness.validate.regret import loss, loss_of_best
 from placerl.harness.validate.space import Decision
 from placerl.harness.validate.study_cell import SUITE, Final, MeasuredCell
+from placerl.harness.validate.study_file import NO_FILE, Search, StudyFile
 
 OURS = "whole-space"
 """Name of this project's choice: the choice of the whole space with the highest prediction."""
@@ -155,33 +155,33 @@ def study(
     budget_s: float,
     report: Report = silent,
     clock: Callable[[], float] = monotonic,
-    kept: Kept = NOTHING,
+    file: StudyFile = NO_FILE,
 ) -> Sequence[StudyResult]:
     """Find the best choice, the fastest way to run a training, and judge predictions and strategies by it.
 
     Args:
         timed: times choices and the calls from which they are predicted.
         budget_s: seconds of the whole study; each of its parts runs at least one round.
-        kept: keeps what is found; a study that was killed goes on with its final from there.
+        file: keeps what is found; a study that was killed goes on with its final from there.
 
     Returns:
         Rows with the rate of every choice, or why it was not run; the predicted rate of those that could be
         predicted; and the regret of each strategy. The module's docstring lists them.
     """
-    search = kept.search()
+    search = file.search()
     candidates, standings = (
-        _resumed(timed, search) if search else _searched(timed, budget_s, report, clock, kept)
+        _resumed(timed, search) if search else _searched(timed, budget_s, report, clock, file)
     )
     able = [choice for choice, standing in standings.items() if standing.rates]
     last = dict.fromkeys([*able[:FINALISTS], *(one for one in _asked(candidates.chosen) if one in able)])
     finals = timed.finals(
-        list(last), FINAL_SHARE * budget_s, part(report, 1 - FINAL_SHARE, FINAL_SHARE, 1, "final"), kept
+        list(last), FINAL_SHARE * budget_s, part(report, 1 - FINAL_SHARE, FINAL_SHARE, 1, "final"), file
     )
     return _Findings(cell, candidates, standings, finals, timed.failures).rows()
 
 
 def _searched(
-    timed: MeasuredCell, budget_s: float, report: Report, clock: Callable[[], float], kept: Kept
+    timed: MeasuredCell, budget_s: float, report: Report, clock: Callable[[], float], file: StudyFile
 ) -> tuple[Candidates, Mapping[Decision, Standing]]:
     """Time the pieces, run the candidates in heats, and keep what was found."""
     timed.profile(PROFILE_SHARE * budget_s, part(report, 0, PROFILE_SHARE, 1, "pieces"))
@@ -192,7 +192,7 @@ def _searched(
     standings = halve(sides, heats, report=heated, clock=clock)
     by_text = {str(choice): standing for choice, standing in standings.items()}
     failures = {str(choice): why for choice, why in timed.failures.items()}
-    kept.begin_final(Search(timed.tables, by_text, failures))
+    file.begin_final(Search(timed.tables, by_text, failures))
     return candidates, standings
 
 

@@ -41,7 +41,6 @@ from placerl.harness.profile.cases.validation_rounds import FPGA, validation_cas
 from placerl.harness.store.rows import PieceTime
 from placerl.harness.validate import plan
 from placerl.harness.validate.finalists import Finalists
-from placerl.harness.validate.kept import NOTHING, FinalRounds, Kept, Seconds
 from placerl.harness.validate.rows import Profile
 from placerl.harness.validate.space import (
     CPU,
@@ -54,6 +53,7 @@ from placerl.harness.validate.space import (
     under,
 )
 from placerl.harness.validate.space import PRECISIONS as OTHER_PRECISIONS
+from placerl.harness.validate.study_file import NO_FILE, FinalRounds, Seconds, StudyFile
 from placerl.harness.workloads import Workload, override
 from placerl.harness.workloads.task import item_bytes
 from placerl.primitives.quantization.precision import FLOAT_32
@@ -249,14 +249,14 @@ class MeasuredCell:
         return rate
 
     def finals(
-        self, choices: Sequence[Decision], budget_s: float, report: Report, kept: Kept = NOTHING
+        self, choices: Sequence[Decision], budget_s: float, report: Report, file: StudyFile = NO_FILE
     ) -> dict[Decision, Final]:
         """Run choices and the pieces (calls of the training loop) that predict them, in the same interleaved rounds.
 
         Args:
             budget_s: seconds after which no further round begins. A round times every choice and every call once; the
                 first `FEWEST_SAMPLES` are run in any case, and later ones leave out what is clearly slower.
-            kept: keeps each round that is done. If it holds earlier ones, at least one more follows them.
+            file: keeps each round that is done. If it holds earlier ones, at least one more follows them.
 
         Returns:
             The rates and the prediction errors of each choice.
@@ -267,7 +267,7 @@ class MeasuredCell:
         pieces = {choice: self._pieces_of(choice) for choice in choices}
         every = [*(piece for some in pieces.values() for piece in some), *trainings.values()]
         by_name = {trainings[choice].case.name: choice for choice in choices}
-        earlier, begin_s = kept.rounds(), monotonic()
+        earlier, begin_s = file.rounds(), monotonic()
         finalists = Finalists(
             {name: [piece.case.name for piece in pieces[choice]] for name, choice in by_name.items()},
             earlier.left,
@@ -285,7 +285,7 @@ class MeasuredCell:
         def narrow(seconds: Seconds, cost_s: Mapping[str, float], left_s: float) -> Collection[str]:
             so_far = with_earlier(seconds)
             chosen = finalists(so_far, cost_s, left_s)
-            kept.keep(FinalRounds(so_far, finalists.left, earlier.spent_s + monotonic() - begin_s))
+            file.keep(FinalRounds(so_far, finalists.left, earlier.spent_s + monotonic() - begin_s))
             return chosen
 
         timings = self._timed(

@@ -26,10 +26,10 @@ from placerl.harness.profile import simulated
 from placerl.harness.runtime.units.process import ProcessUnit
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run
-from placerl.harness.validate.kept import NOTHING, Kept
 from placerl.harness.validate.plan import BOARD
 from placerl.harness.validate.study import HOPELESS, StudiedCell, StudyResult, study
 from placerl.harness.validate.study_cell import SUITE, MeasuredCell
+from placerl.harness.validate.study_file import NO_FILE, StudyFile
 from placerl.harness.validate.study_summary import cell_lines, results, summary
 from placerl.harness.workloads import Workload
 
@@ -108,12 +108,12 @@ WORKLOADS = (
 
 
 def studied(
-    workload: StudiedWorkload, batch_size: int, cores: int, budget_s: float, kept: Kept = NOTHING
+    workload: StudiedWorkload, batch_size: int, cores: int, budget_s: float, file: StudyFile = NO_FILE
 ) -> Sequence[StudyResult]:
     """Measure one cell in a process of its own, which is pinned to its cores, and return the rows.
 
     Args:
-        kept: keeps what is found, so that a process that was killed goes on.
+        file: keeps what is found, so that a process that was killed goes on.
 
     Returns:
         The rows of the cell; one row of status "not_run" if this process may not use so many cores.
@@ -128,7 +128,7 @@ def studied(
         return [cell.row("placerl", None, quantity="gradient_steps_per_s", status="not_run", reason=reason)]
     with pinned(usable[-cores:]):  # the process inherits it
         unit = ProcessUnit(
-            str(cell), partial(_studying, workload, of_this_machine(), budget_s, kept), threads=cores
+            str(cell), partial(_studying, workload, of_this_machine(), budget_s, file), threads=cores
         )
     with closing(unit):
         unit.submit(cell)
@@ -136,7 +136,7 @@ def studied(
 
 
 def _studying(
-    workload: StudiedWorkload, platform: PlatformFile, budget_s: float, kept: Kept
+    workload: StudiedWorkload, platform: PlatformFile, budget_s: float, file: StudyFile
 ) -> Callable[[StudiedCell], Sequence[StudyResult]]:
     """Return the function that measures a cell of a workload in its process."""
 
@@ -147,7 +147,7 @@ def _studying(
             workload.item(), cell.batch_size, cell.cores, here, simulated=workload.simulated
         )
         with closing(measured) as timed:
-            return study(cell, timed, budget_s, kept=kept)
+            return study(cell, timed, budget_s, file=file)
 
     return studied
 
@@ -159,17 +159,17 @@ def cells_of(workloads: Sequence[StudiedWorkload], budget_s: float, only: str = 
         only: part of the key, such as "pong-dqn-cnn/32/1-core", of the cells to return; empty for all.
     """
 
-    def kept(key: str, run: Run) -> Kept:
+    def file_of(key: str, run: Run) -> StudyFile:
         path = run.path.parent / "studies" / run.record.key / f"{key.replace('/', '-')}.json"
-        return Kept(path, {"cell": key, "budget_s": budget_s})
+        return StudyFile(path, {"cell": key, "budget_s": budget_s})
 
     def remove(key: str, run: Run) -> None:
-        kept(key, run).remove()
+        file_of(key, run).remove()
 
     def measure(
         workload: StudiedWorkload, size: int, cores: int, key: str, run: Run, _: Report
     ) -> Sequence[StudyResult]:
-        return studied(workload, size, cores, budget_s, kept(key, run))
+        return studied(workload, size, cores, budget_s, file_of(key, run))
 
     cells = [
         Cell(

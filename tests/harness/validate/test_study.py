@@ -58,7 +58,7 @@ class Known:
             return None
         return self._rates[choice]
 
-    def finals(self, choices, budget_s, report, kept):
+    def finals(self, choices, budget_s, report, file):
         self.asked = list(choices)
         found = {}
         for choice in choices:
@@ -128,7 +128,7 @@ def test_rates_and_errors_that_drift_are_known_no_better_than_between_their_extr
     """Neighbouring rounds agree, so that 20 of them are worth few."""
 
     class Drifting(Known):
-        def finals(self, choices, budget_s, report, kept):
+        def finals(self, choices, budget_s, report, file):
             rates = {number: 100.0 + number for number in range(20)}
             errors = tuple(100.0 / gps - 1 for gps in rates.values())
             return {choice: Final(rates, errors) for choice in choices}
@@ -149,8 +149,8 @@ def test_what_a_strategy_chose_outside_the_space_is_judged_too():
 
 def test_one_round_does_not_show_that_the_chosen_is_the_best():
     class Once(Known):
-        def finals(self, choices, budget_s, report, kept):
-            found = super().finals(choices, budget_s, report, kept)
+        def finals(self, choices, budget_s, report, file):
+            found = super().finals(choices, budget_s, report, file)
             return {choice: Final({0: one.rates[0]}, one.errors[:1]) for choice, one in found.items()}
 
     rows = Once({NATIVE: 100.0, TORCH: 90.0}, {NATIVE: 100.0, TORCH: 90.0}, {"a paper's": TORCH}).rows()

@@ -11,10 +11,10 @@ from placerl.harness.mapping.candidates import COMPARED_ONLY
 from placerl.harness.measure.timed_case import Timing
 from placerl.harness.profile import simulated
 from placerl.harness.validate import plan, study_cell
-from placerl.harness.validate.kept import FinalRounds, Kept, Search
 from placerl.harness.validate.space import MORE_ACTORS, Decision, Setting
 from placerl.harness.validate.study import OURS, StudiedCell, study
 from placerl.harness.validate.study_cell import FewCores, MeasuredCell
+from placerl.harness.validate.study_file import FinalRounds, Search, StudyFile
 from placerl.harness.validate.study_summary import choice_part, results, summary
 from tests.harness.validate.achieved import unmoved
 
@@ -198,8 +198,8 @@ def test_a_final_pairs_each_training_with_the_pieces_of_its_rounds(cell, timed, 
 
 def test_a_final_that_was_killed_goes_on_after_its_last_round(cell, timed, monkeypatch, tmp_path):
     choices = [Decision(Mapping.parse(text)) for text in MAPPINGS[:2]]
-    kept = Kept(tmp_path / "study.json", {"cell": "one"})
-    kept.begin_final(Search(cell.tables, {}, {}))
+    file = StudyFile(tmp_path / "study.json", {"cell": "one"})
+    file.begin_final(Search(cell.tables, {}, {}))
     made, whole = cell._training, study_cell.measure.measure
 
     def training(choice, runs):
@@ -220,9 +220,9 @@ def test_a_final_that_was_killed_goes_on_after_its_last_round(cell, timed, monke
     monkeypatch.setattr(cell, "_training", training)
     monkeypatch.setattr(study_cell.measure, "measure", killed)
     with pytest.raises(KeyboardInterrupt):
-        cell.finals(choices, 1.0, silent, kept)
+        cell.finals(choices, 1.0, silent, file)
     monkeypatch.setattr(study_cell.measure, "measure", measured)
-    found = cell.finals(choices, 1.0, silent, kept)
+    found = cell.finals(choices, 1.0, silent, file)
     (protocol,) = asked
     assert protocol.rounds == plan.PROTOCOL.rounds - 2
     assert 0 < protocol.budget_s < 1
@@ -230,7 +230,7 @@ def test_a_final_that_was_killed_goes_on_after_its_last_round(cell, timed, monke
     assert found[choices[0]].rates == pytest.approx(
         {0: 5e3, 1: 5e3} | dict.fromkeys(range(2, 2 + ROUNDS), 1e4)
     )
-    assert Kept(kept.path, {"cell": "another"}).rounds() == FinalRounds()
+    assert StudyFile(file.path, {"cell": "another"}).rounds() == FinalRounds()
 
 
 def test_a_cell_with_the_simulated_device_predicts_its_choices_from_its_cycles_too(timed, monkeypatch):

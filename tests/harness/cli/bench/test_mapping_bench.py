@@ -9,9 +9,9 @@ import pytest
 from placerl.harness.cli.bench import mapping_bench
 from placerl.harness.cli.bench.mapping_bench import WORKLOADS, cells_of, studied
 from placerl.harness.mapping import Mapping
-from placerl.harness.validate.kept import Search
 from placerl.harness.validate.space import Decision
 from placerl.harness.validate.study import OURS, StudiedCell
+from placerl.harness.validate.study_file import Search
 from placerl.harness.validate.study_summary import results, summary
 from tests.harness.cli.command_line import Placerl, refused
 
@@ -56,10 +56,10 @@ def test_a_study_goes_on_where_it_stopped(
     asked_for: list[tuple[str, int, int]] = []
     broken = {("cartpole-dqn-8-8", 128, 1)}
 
-    def study(workload, size, cores, budget_s, kept):
+    def study(workload, size, cores, budget_s, file):
         key = workload.training.name, size, cores
         asked_for.append(key)
-        kept.begin_final(Search({}, {}, {}))
+        file.begin_final(Search({}, {}, {}))
         if key in broken:
             raise MemoryError("no memory")
         return rows_of(*key)

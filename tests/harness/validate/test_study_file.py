@@ -8,9 +8,9 @@ import pytest
 
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping import Entry, PerformanceTable, Target
-from placerl.harness.validate.kept import FinalRounds, Kept
 from placerl.harness.validate.space import Setting
 from placerl.harness.validate.study import study
+from placerl.harness.validate.study_file import FinalRounds, StudyFile
 from tests.harness.validate.test_study import CELL, FLAT, NATIVE, TORCH, Known
 
 TIME = Entry("learner.step", Target.parse("native[bfloat16]"), 32, 2e-3, 1e-3, 3e-3, Provenance.MEASURED)
@@ -23,8 +23,8 @@ class Killed(Known):
         raise KeyboardInterrupt
 
 
-def rows(known: Known, kept: Kept) -> Sequence[Any]:
-    return study(CELL, known, 10.0, clock=lambda: known.now_s, kept=kept)
+def rows(known: Known, file: StudyFile) -> Sequence[Any]:
+    return study(CELL, known, 10.0, clock=lambda: known.now_s, file=file)
 
 
 def test_a_study_that_was_killed_in_its_final_repeats_neither_its_pieces_nor_its_heats(
@@ -32,22 +32,22 @@ def test_a_study_that_was_killed_in_its_final_repeats_neither_its_pieces_nor_its
 ) -> None:
     rates = {NATIVE: 100.0, TORCH: 50.0, FLAT: None}
     predicted = {NATIVE: 101.0, TORCH: 49.0, FLAT: 80.0}
-    kept = Kept(tmp_path / "study.json", {"cell": str(CELL)})
+    file = StudyFile(tmp_path / "study.json", {"cell": str(CELL)})
     killed = Killed(rates, predicted)
     killed.tables = {Setting(1, 8): PerformanceTable([TIME])}
     with pytest.raises(KeyboardInterrupt):
-        rows(killed, kept)
+        rows(killed, file)
     resumed = Known(rates, predicted)
     resumed.profiled = 1  # it has the tables of the one before
-    found = rows(resumed, kept)
+    found = rows(resumed, file)
     assert (resumed.profiled, resumed.now_s) == (1, 0.0)
     assert [list(table) for table in resumed.tables.values()] == [[TIME]]
     assert found == Known(rates, predicted).rows()
     other = Known(rates, predicted)
-    rows(other, Kept(kept.path, {"cell": "another"}))
+    rows(other, StudyFile(file.path, {"cell": "another"}))
     assert other.profiled
-    kept.remove()
-    assert kept.search() is None
+    file.remove()
+    assert file.search() is None
 
 
 def test_later_rounds_are_numbered_after_the_earlier_ones() -> None:

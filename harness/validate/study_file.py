@@ -41,15 +41,15 @@ class Search:
         return {"tables": tables, "standings": standings, "failures": self.failures}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> "Search":
+    def from_json(cls, stored: Mapping[str, Any]) -> "Search":
         """Return the search that `to_json` gave."""
         tables = {
-            Setting(*setting): PerformanceTable(map(_from_json, table)) for setting, table in found["tables"]
+            Setting(*setting): PerformanceTable(map(_from_json, table)) for setting, table in stored["tables"]
         }
         standings = {
-            name: Standing(heats, tuple(rates)) for name, (heats, rates) in found["standings"].items()
+            name: Standing(heats, tuple(rates)) for name, (heats, rates) in stored["standings"].items()
         }
-        return cls(tables, standings, found["failures"])
+        return cls(tables, standings, stored["failures"])
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,11 @@ class FinalRounds:
 
 
 @dataclass(frozen=True)
-class Kept:
+class StudyFile:
     """The file of a study.
 
     Attributes:
-        path: the file; None: nothing is kept.
+        path: its path; None: nothing is kept.
         study: what the study is of. A file that states something else is not read.
     """
 
@@ -97,18 +97,18 @@ class Kept:
 
     def search(self) -> Search | None:
         """Return what was found before the final; None if the study has not come so far."""
-        found = self._read()
-        return Search.from_json(found["search"]) if found else None
+        stored = self._read()
+        return Search.from_json(stored["search"]) if stored else None
 
     def rounds(self) -> FinalRounds:
         """Return the rounds of the final that are done."""
-        found = self._read().get("final")
-        if not found:
+        final = self._read().get("final")
+        if not final:
             return FinalRounds()
         seconds = {
-            name: {int(number): s for number, s in by.items()} for name, by in found["seconds"].items()
+            name: {int(number): s for number, s in by.items()} for name, by in final["seconds"].items()
         }
-        return FinalRounds(seconds, found["left"], found["spent_s"])
+        return FinalRounds(seconds, final["left"], final["spent_s"])
 
     def begin_final(self, search: Search) -> None:
         """Keep what was found before the final."""
@@ -116,9 +116,9 @@ class Kept:
 
     def keep(self, rounds: FinalRounds) -> None:
         """Keep the rounds of the final; `begin_final` precedes it."""
-        if found := self._read():
+        if stored := self._read():
             final = {"seconds": rounds.seconds, "left": rounds.left, "spent_s": rounds.spent_s}
-            self._write({**found, "final": final})
+            self._write({**stored, "final": final})
 
     def remove(self) -> None:
         """Remove the file, if there is one."""
@@ -128,8 +128,8 @@ class Kept:
     def _read(self) -> dict[str, Any]:
         if self.path is None or not self.path.exists():
             return {}
-        found: dict[str, Any] = json.loads(self.path.read_text(encoding="utf-8"))
-        return found if found["study"] == self.study else {}
+        stored: dict[str, Any] = json.loads(self.path.read_text(encoding="utf-8"))
+        return stored if stored["study"] == self.study else {}
 
     def _write(self, values: Mapping[str, Any]) -> None:
         if self.path is not None:
@@ -137,7 +137,7 @@ class Kept:
             write_atomically(self.path, lambda path: path.write_text(text, encoding="utf-8"))
 
 
-NOTHING = Kept()
+NO_FILE = StudyFile()
 """Keeps nothing."""
 
 
