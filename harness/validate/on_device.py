@@ -7,16 +7,13 @@ it the processor would have only mappings that wait for the other device.
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
 from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.target import NATIVE, NATIVE_MAPPING, Target
-from placerl.harness.measure import protocol as measure
 from placerl.harness.measure import statistics
-from placerl.harness.measure.conditions import default_core
 from placerl.harness.pieces.storage import fitted
 from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.profile.cases.training import TimedTraining, case_name, training_case
@@ -83,18 +80,13 @@ def trained(
         for mapping in chosen
         for loop in LOOPS
     }
-    protocol = replace(
-        plan.PROTOCOL,
-        warm_up_calls=plan.WARM_UP_CALLS,
-        budget_s=budget_s,
-        fewest_rounds=FEWEST_ROUNDS,
-        caller_core=default_core(),
-    )
     with closing(parts):
-        timings = measure.measure(
+        timings = plan.timed(
             [one.case for one in trainings.values()],
-            protocol,
-            progress=lambda done, total: report(done, total, "interleaved rounds"),
+            report,
+            warm_up_calls=plan.WARM_UP_CALLS,
+            budget_s=budget_s,
+            fewest_rounds=FEWEST_ROUNDS,
         )
     fields = {"workload": item.name, "batch_size": batch_size}
     return [

@@ -19,7 +19,7 @@ use it run in virtual time, and their rows are `simulated`, or `modelled` if the
 (`harness.runtime.simulated_parts`). A strategy chooses once without and once with it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from time import perf_counter
@@ -43,7 +43,7 @@ from placerl.harness.measure import protocol as measure
 from placerl.harness.measure.conditions import default_core
 from placerl.harness.pieces.learners import learner_targets
 from placerl.harness.pieces.storage import fitted, storing_devices
-from placerl.harness.platforms import of_this_machine
+from placerl.harness.platforms import PlatformFile, of_this_machine
 from placerl.harness.profile import simulated
 from placerl.harness.profile.cases import PrimitiveCase, distinct, piece_cases, primitive_cases
 from placerl.harness.profile.cases.rounds import at_storage
@@ -305,29 +305,21 @@ def validate(
         docstring lists them.
     """
     end_s = perf_counter() + budget_s
-    every = (FLOAT_32, *precisions)
     problem, small = problem_of(item, batch_size), fitted(item)
     parts = SharedParts(small, problem)
-    pieces = [
-        *primitive_cases(item, batch_size, every),
-        *piece_cases(item, batch_size, parts, every),
-    ]
-    chosen = mappings(item, precisions)
-    if not problem.on_policy and item.replay.prioritized:
-        pieces += validation_cases(small, problem, parts, every)
-    pieces = [one for one in pieces if one.target.backend not in COMPARED_ONLY]
-    simulates = any(FPGA in (mapping.learner, mapping.rmm) for mapping in chosen)
-    stated = list(board_rows(item, batch_size, problem)) if simulates else []
-    board = [row for row in stated if isinstance(row, PieceTime)]
+    pieces = _pieces(item, small, problem, parts, (FLOAT_32, *precisions))
     runs: dict[str, TimedTraining] = {}
     trainings = {
         (mapping, loop): training_case(small, problem, mapping, runs, loop, parts)
-        for mapping in chosen
+        for mapping in mappings(item, precisions)
         for loop in loops(item, mapping)
     }
+    simulates = any(FPGA in (mapping.learner, mapping.rmm) for mapping, _ in trainings)
+    stated = list(board_rows(item, batch_size, problem)) if simulates else []
+    board = [row for row in stated if isinstance(row, PieceTime)]
     platforms = [(platform, False)]
     if board:
-        platforms.append((simulated.with_device(of_this_machine(), BOARD), True))
+        platforms.append((_with_board(), True))
     run_races = races(trainings, VALIDATED.values(), platforms)
     narrowing = Narrowing(
         run_races,
@@ -337,19 +329,14 @@ def validate(
         VALIDATED.values(),
         problem,
     )
-    protocol = replace(
-        PROTOCOL,
-        warm_up_calls=WARM_UP_CALLS,
-        budget_s=(1 - PREDICTING_SHARE) * max(0.0, end_s - perf_counter()),
-        ends_within=True,
-        caller_core=default_core(),
-    )
     with closing(parts):
-        timings = measure.measure(
+        timings = timed(
             [*distinct(pieces), *(one.case for one in trainings.values())],
-            protocol,
-            progress=lambda done, total: report(done, total, "interleaved rounds"),
-            narrow=narrowing,
+            report,
+            narrowing,
+            warm_up_calls=WARM_UP_CALLS,
+            budget_s=(1 - PREDICTING_SHARE) * max(0.0, end_s - perf_counter()),
+            ends_within=True,
         )
     fields = {"workload": item.name, "batch_size": batch_size}
     slower = dropped(run_races)
@@ -367,8 +354,7 @@ def validate(
         for mapping, loop in trainings
     }
     profile = [*piece_rows(pieces, timings, item, batch_size), *board]
-    rounds = [*rounds_of(pieces, timings), *({} for _ in board)]
-    table = Profile(profile, rounds, batch_size)
+    table = Profile(profile, [*rounds_of(pieces, timings), *({} for _ in board)], batch_size)
     predicted = _predictions(item, problem, profile, table, platform, ran)
     overlapped = VALIDATED[NAMES[Loop.OVERLAPPED]]
     in_turn = [one for one in ran.values() if one.loop is Loop.FUSED]
@@ -383,6 +369,40 @@ def validate(
             fields, in_turn, baselines or {}, item.algorithm.name, slower, unsupported(item, precisions)
         ),
     ]
+
+
+def _pieces(
+    item: Workload, small: Workload, problem: Problem, parts: SharedParts, precisions: Sequence[str]
+) -> list[PrimitiveCase]:
+    """Return the calls from which throughput is predicted."""
+    pieces = [
+        *primitive_cases(item, problem.batch_size, precisions),
+        *piece_cases(item, problem.batch_size, parts, precisions),
+    ]
+    if not problem.on_policy and item.replay.prioritized:
+        pieces += validation_cases(small, problem, parts, precisions)
+    return [one for one in pieces if one.target.backend not in COMPARED_ONLY]
+
+
+def timed(
+    cases: Iterable[measure.Case[Any]], report: Report, narrow: measure.Narrow | None = None, **how: Any
+) -> Mapping[str, measure.Timing]:
+    """Time cases in interleaved rounds, as `PROTOCOL` says.
+
+    Args:
+        how: fields of the protocol that differ, such as `budget_s`.
+    """
+    return measure.measure(
+        cases,
+        replace(PROTOCOL, caller_core=default_core(), **how),
+        progress=lambda done, total: report(done, total, "interleaved rounds"),
+        narrow=narrow,
+    )
+
+
+def _with_board() -> PlatformFile:
+    """Return this machine with the simulated FPGA."""
+    return simulated.with_device(of_this_machine(), BOARD)
 
 
 def piece_rows(
@@ -414,8 +434,8 @@ def rounds_of(
 
     A training in the same round ran at the same speed.
     """
-    timed = (one.timing(timings) for one in pieces)
-    return [dict(zip(timing.clock_rounds, timing.clock_s, strict=True)) for timing in timed]
+    of_pieces = (one.timing(timings) for one in pieces)
+    return [dict(zip(timing.clock_rounds, timing.clock_s, strict=True)) for timing in of_pieces]
 
 
 def board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[PieceTime | MachinePeak]:
@@ -431,7 +451,7 @@ def board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[Pi
     both: list[PieceTime | MachinePeak] = [*used, *peaks]
     for row in both:
         yield replace(row, suite=SUITE, device=FPGA.device, target=str(FPGA), board=BOARD)
-    speed = simulated.with_device(of_this_machine(), BOARD).bytes_per_s(BOARD, BOARD)
+    speed = _with_board().bytes_per_s(BOARD, BOARD)
     for primitive, rows in (("storage.gather", batch_size), ("storage.insert", 1)):
         copied = rows * problem.item_words * WORD_BYTES
         yield PieceTime(
@@ -472,7 +492,7 @@ def _predictions(
         if row.chosen:
             among.setdefault((row.strategy, row.mapping), []).append(HERE)
     if len(here) < len(profile):
-        with_board = simulated.with_device(of_this_machine(), BOARD)
+        with_board = _with_board()
         more = predict.with_slow_links(item, size, profile, with_board, VALIDATED)
         platform = with_board
         for row in more:

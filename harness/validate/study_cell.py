@@ -4,7 +4,7 @@ These are the calls (pieces of the training loop) of every setting, short runs o
 the final (`harness.validate.study`). A choice is a way to run the training, for one workload at one batch size.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -28,7 +28,7 @@ from placerl.harness.mapping.candidates import COMPARED_ONLY
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.strategies.composed_loop import NAMES, ComposedLoop
 from placerl.harness.measure import protocol as measure
-from placerl.harness.measure.conditions import default_core, set_blas_threads
+from placerl.harness.measure.conditions import set_blas_threads
 from placerl.harness.pieces.learners import FRESH_STEP
 from placerl.harness.pieces.storage import fitted
 from placerl.harness.profile.cases import PrimitiveCase, distinct, primitive_cases
@@ -165,30 +165,14 @@ class MeasuredCell:
         settings = list(dict.fromkeys([self._own, *(choice.setting for choice in self.choices)]))
         pieces = {setting: self._at(setting).pieces for setting in settings}
         every = distinct(piece for some in pieces.values() for piece in some)
-        timings = self._timed(every, budget_s, report, block_s=BLOCK_S, warm_up_s=BLOCK_S)
+        set_threads(1, 1)
+        timings = plan.timed(every, report, budget_s=budget_s, block_s=BLOCK_S, warm_up_s=BLOCK_S)
         for setting, some in pieces.items():
             rows = plan.piece_rows(some, timings, self._item, self._batch_size)
             if self._simulated:
                 board = plan.board_rows(self._item, self._batch_size, self._at(setting).problem)
                 rows += [row for row in board if isinstance(row, PieceTime)]
             self.tables[setting] = predict.table_from(rows, self._batch_size)
-
-    def _timed(
-        self,
-        cases: Iterable[measure.Case[Any]],
-        budget_s: float,
-        report: Report,
-        narrow: measure.Narrow | None = None,
-        **how: Any,
-    ) -> Mapping[str, measure.Timing]:
-        """Time cases in interleaved rounds, as a validation does; `how`: fields of `Protocol`."""
-        set_threads(1, 1)
-        return measure.measure(
-            cases,
-            replace(plan.PROTOCOL, budget_s=budget_s, caller_core=default_core(), **how),
-            progress=lambda done, total: report(done, total, "interleaved rounds"),
-            narrow=narrow,
-        )
 
     def predict(self, choice: Decision) -> Prediction | None:
         """Return the predicted rate of a choice; None if one of the calls from which it is predicted was not timed."""
@@ -273,14 +257,17 @@ class MeasuredCell:
             earlier.left,
         )
 
-        def with_earlier(seconds: Seconds) -> Seconds:
-            return earlier.followed_by({name: per_step(name, by) for name, by in seconds.items()})
+        def steps_per_call(name: str) -> int:
+            """Return the gradient steps of a training's call; 1 for a piece."""
+            return next(iter(runs[by_name[name]].values())).gradient_steps if name in by_name else 1
 
-        def per_step(name: str, by: Mapping[int, float]) -> Mapping[int, float]:
-            if name not in by_name or not by:
-                return by
-            steps = next(iter(runs[by_name[name]].values())).gradient_steps
-            return {number: s / steps for number, s in by.items()}
+        def with_earlier(seconds: Seconds) -> Seconds:
+            return earlier.followed_by(
+                {
+                    name: {number: s / steps_per_call(name) for number, s in by.items()}
+                    for name, by in seconds.items()
+                }
+            )
 
         def narrow(seconds: Seconds, cost_s: Mapping[str, float], left_s: float) -> Collection[str]:
             so_far = with_earlier(seconds)
@@ -288,11 +275,12 @@ class MeasuredCell:
             file.keep(FinalRounds(so_far, finalists.left, earlier.spent_s + monotonic() - begin_s))
             return chosen
 
-        timings = self._timed(
+        set_threads(1, 1)
+        timings = plan.timed(
             distinct(every),
-            max(0.0, budget_s - earlier.spent_s),
             report,
             narrow,
+            budget_s=max(0.0, budget_s - earlier.spent_s),
             rounds=max(1, plan.PROTOCOL.rounds - earlier.count),
         )
         seconds = with_earlier(
