@@ -119,6 +119,7 @@ class RelaxedTask:
     Attributes:
         experiment: the variants of the training loop to compare.
         workload: name of the workload.
+        gradient_steps: those of a training, including the warm-up's.
         step_s: approximate seconds per gradient step, for the plan and the progress bar.
         limits: statements about shares of the gain that end the trainings of a sequential test when they are decided;
             empty if the workload's own seeds are trained, each in one piece.
@@ -131,19 +132,10 @@ class RelaxedTask:
     limits: Limits = ()
 
 
-def train(
-    name: str,
-    gradient_steps: int,
-    experiment: Relaxation,
-    curve: Curve,
-    seed: int,
-    report: Report,
-    leg: Leg = WHOLE,
-) -> Row:
+def train(task: RelaxedTask, curve: Curve, seed: int, leg: Leg, report: Report) -> Row:
     """Train one variant of the training loop with one seed, or a leg of such a training; return the measurement.
 
     Args:
-        gradient_steps: gradient steps of the training, including the warm-up's.
         leg: the part of the training, in whole stretches; its row holds what the training has shown until its end.
 
     Returns:
@@ -151,7 +143,7 @@ def train(
         samples (suite `claim`, quantity `final_return`). Columns hold the environment steps and mean return of
         each stretch, a twentieth of training. The status is "failed" if no episode ended in the last fifth.
     """
-    item = workloads.load(name)
+    item, experiment = workloads.load(task.workload), task.experiment
     if experiment.actors is not None:
         item = workloads.override(item, "training.actors", experiment.actors, curve.name)
     resolved = resolve(Schedule(**curve.options), item, Placement.parse(experiment.mapping))
@@ -162,9 +154,11 @@ def train(
     try:
         if not begun:
             training.warm_up()
-        while training.gradient_steps < leg.until(gradient_steps):
-            report(training.gradient_steps, gradient_steps, f"{name}, {curve.name}, seed {seed}")
-            progress = training.advance(max(1, gradient_steps // STRETCHES))
+        while training.gradient_steps < leg.until(task.gradient_steps):
+            report(
+                training.gradient_steps, task.gradient_steps, f"{task.workload}, {curve.name}, seed {seed}"
+            )
+            progress = training.advance(max(1, task.gradient_steps // STRETCHES))
             returns.append([episode.episode_return for episode in progress.episodes])
             environment_steps.append(training.environment_steps)
         if not leg.is_last:
@@ -182,7 +176,7 @@ def train(
             environment_steps,
             [float(np.mean(ended)) if ended else None for ended in returns],
         ),
-        workload=name,
+        workload=task.workload,
         primitive="training",
         backend=curve.name,
         device=experiment.mapping,
@@ -208,7 +202,7 @@ def cells(tasks: Mapping[str, Iterable[RelaxedTask]], tier: TierLimits) -> list[
         row_cell(
             f"{task.experiment.key}/{task.workload}/{curve.name}/seed{seed}",
             task.gradient_steps * task.step_s,
-            partial(train, task.workload, task.gradient_steps, task.experiment, curve, seed),
+            partial(train, task, curve, seed, WHOLE),
         )
         for task in tasks.get(tier.name, ())
         if not task.limits
@@ -234,16 +228,12 @@ def _tested_cells(task: RelaxedTask) -> list[Cell]:
             f"{experiment.key}/{task.workload}/{curve.name}/seed{position}",
             legs,
             seconds,
-            partial(_train_leg, task, curve, position),
+            partial(train, task, curve, position),
             position=position,
             moot=tested.ended,
             one_thread=experiment.one_thread,
         )
     ]
-
-
-def _train_leg(task: RelaxedTask, curve: Curve, seed: int, leg: Leg, report: Report) -> Row:
-    return train(task.workload, task.gradient_steps, task.experiment, curve, seed, report, leg)
 
 
 Runs = dict[str, dict[int, Any]]

@@ -12,17 +12,18 @@ from placerl.harness.papers import legs, relaxed_training
 from placerl.harness.papers.fix import training
 from placerl.harness.papers.legs import PIECE_S, SO_FAR, Leg, legs_of
 from placerl.harness.papers.map.figure_10 import PRESAMPLED
+from placerl.harness.papers.relaxed_training import RelaxedTask
 from placerl.harness.plan import plan
 from placerl.harness.runtime.training import Training
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run, Store
 from tests.harness.old_form import details_of
 
-STEPS = 400
+TASK = RelaxedTask(PRESAMPLED, "cartpole-ddpg", 400, step_s=1e-4)
 
 
 def relaxed(leg: Leg, report: Report = silent) -> Row:
-    return relaxed_training.train("cartpole-ddpg", STEPS, PRESAMPLED, PRESAMPLED.curves[2], 3, report, leg)
+    return relaxed_training.train(TASK, PRESAMPLED.curves[2], 3, leg, report)
 
 
 def fixed_point(leg: Leg, report: Report = silent) -> Row:

@@ -6,8 +6,10 @@ import pytest
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import relaxed_training
+from placerl.harness.papers.legs import WHOLE
 from placerl.harness.papers.map.figure_10 import PRESAMPLED
 from placerl.harness.papers.prl.figure_9 import REALLOCATED
+from placerl.harness.papers.relaxed_training import RelaxedTask
 from placerl.harness.plan.tiers import TIERS
 from tests.harness.old_form import details_of
 from tests.harness.papers.rows import claim_of, final_return, frame_of
@@ -17,7 +19,8 @@ EXPERIMENTS = [PRESAMPLED, REALLOCATED]
 
 def test_a_run_tells_its_curve():
     curve = next(curve for curve in PRESAMPLED.curves if curve.name == "D=10")
-    row = relaxed_training.train("cartpole-ddpg", 400, PRESAMPLED, curve, 0, silent)
+    task = RelaxedTask(PRESAMPLED, "cartpole-ddpg", 400, step_s=1e-4)
+    row = relaxed_training.train(task, curve, 0, WHOLE, silent)
     assert row.provenance is Provenance.MEASURED
     assert (row.backend, row.device) == ("D=10", PRESAMPLED.mapping)
     assert details_of(row)["experiment"] == "MAP-F10"
