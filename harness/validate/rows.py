@@ -106,9 +106,9 @@ def achieved(
         for name, part in timings.items()
         if name.startswith(f"{whole}: ") and part.median_s is not None
     }
-    told: dict[str, Any] = {}
+    stated: dict[str, Any] = {}
     if run:
-        told = simulated_parts.tree_columns(run.training) | placement_columns(run.training)
+        stated = simulated_parts.tree_columns(run.training) | placement_columns(run.training)
     row = AchievedRate(
         suite=SUITE,
         primitive="training",
@@ -127,7 +127,7 @@ def achieved(
         assignment=str(Assignment.of(mapping)),
         terms_s=terms_s,
         timed=HowTimed(**timing.details),
-        **told,
+        **stated,
         **columns,
         **fields,
     )
@@ -373,25 +373,37 @@ def portabilities(
         }
         provenance = weakest(Provenance.MEASURED, *(one.row.provenance for one in mine))
         rows.append(_portability(fields, "placerl", columns | lacks, provenance, value=portability(eps)))
-        for baseline in JUDGED_FOR_PORTABILITY:
-            if not trains(baseline, algorithm):
-                continue
-            theirs = {
-                device: experiences_per_s(gps, batch_size)
-                for (name, device), gps in baselines.items()
-                if name == baseline
-            }
-            lacking = [choice for choice in best if not baseline_supports(choice)]
-            learners = dict.fromkeys(choice.learner for choice in best if choice not in lacking)
-            missing = [] if lacking else [device for device in learners if device not in theirs]
-            if missing or not theirs:
-                why = _compared_before(fields, baseline, missing if len(learners) > 1 else [])
-                rows.append(_portability(fields, baseline, columns, provenance, status="not_run", reason=why))
-                continue
-            eps = [None if choice in lacking else theirs.get(choice.learner) for choice in best]
-            lacks = {"lacking": [str(choice) for choice in lacking]}
-            rows.append(_portability(fields, baseline, columns | lacks, provenance, value=portability(eps)))
+        rows += [
+            _of_baseline(fields, baseline, baselines, list(best), columns, provenance)
+            for baseline in JUDGED_FOR_PORTABILITY
+            if trains(baseline, algorithm)
+        ]
     return rows
+
+
+def _of_baseline(
+    fields: MappingABC[str, Any],
+    baseline: str,
+    baselines: BaselineRates,
+    choices: Sequence[Assignment],
+    columns: dict[str, Any],
+    provenance: Provenance,
+) -> Portability:
+    """Return the row of another library's portability over some device assignments (`portabilities`)."""
+    theirs = {
+        device: experiences_per_s(gps, fields["batch_size"])
+        for (name, device), gps in baselines.items()
+        if name == baseline
+    }
+    lacking = [choice for choice in choices if not baseline_supports(choice)]
+    learners = dict.fromkeys(choice.learner for choice in choices if choice not in lacking)
+    missing = [] if lacking else [device for device in learners if device not in theirs]
+    if missing or not theirs:
+        why = _compared_before(fields, baseline, missing if len(learners) > 1 else [])
+        return _portability(fields, baseline, columns, provenance, status="not_run", reason=why)
+    eps = [None if choice in lacking else theirs.get(choice.learner) for choice in choices]
+    lacks = {"lacking": [str(choice) for choice in lacking]}
+    return _portability(fields, baseline, columns | lacks, provenance, value=portability(eps))
 
 
 def _compared_before(fields: MappingABC[str, Any], baseline: str, devices: Sequence[str]) -> str:
