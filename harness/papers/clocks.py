@@ -74,8 +74,8 @@ def placed_clock(blocks: Collection[str] = ()) -> PlacedClock:
     if missing := sorted(set(blocks) - known):
         raise ValueError(f"blocks: found {', '.join(missing)}; placed: {', '.join(sorted(known))}")
     clocks = [
-        PlacedClock(found.clock_mhz, block)
-        for name, found in placed.committed().items()
+        PlacedClock(one.clock_mhz, block)
+        for name, one in placed.committed().items()
         if (block := name.partition(" ")[0]) not in OWN_DESIGNS and (not blocks or block in blocks)
     ]
     return min(clocks, key=lambda clock: clock.mhz)

@@ -83,8 +83,8 @@ class DeviceTable:
 
     def best(self, size: int) -> dict[str, Entry]:
         """Return the best number of each kind of device that has one at a size, the best kind first."""
-        found = {kind: min(some, key=_cost) for kind in COLUMNS if (some := self.at(kind, size))}
-        return dict(sorted(found.items(), key=lambda item: _cost(item[1])))
+        best = {kind: min(some, key=_cost) for kind in COLUMNS if (some := self.at(kind, size))}
+        return dict(sorted(best.items(), key=lambda item: _cost(item[1])))
 
     def said(self, size: int) -> str:
         """Return which kind of device is best at a size, and by how much; empty if fewer than two have a number."""
@@ -190,7 +190,7 @@ def _how(row: Any) -> str:
 
 def cells(numbers: Iterable[tuple[str, int, Number, str]]) -> Cells:
     """Return numbers as cells of a table, from kind of device and size of each, and how it came about."""
-    found: dict[str, dict[int, list[Entry]]] = {}
+    by_kind: dict[str, dict[int, list[Entry]]] = {}
     for kind, size, printed, how in numbers:
-        found.setdefault(kind, {}).setdefault(size, []).append(Entry(printed, how))
-    return found
+        by_kind.setdefault(kind, {}).setdefault(size, []).append(Entry(printed, how))
+    return by_kind

@@ -165,8 +165,8 @@ def missing_sizes(sizes: Collection[int], small: int, large: int) -> str:
         missing.append(f"of at least {large}")
     if not missing:
         return ""
-    found = ", ".join(map(str, sorted(sizes))) or "none"
-    return f"a batch size {' and one '.join(missing)} (found: {found})"
+    there = ", ".join(map(str, sorted(sizes))) or "none"
+    return f"a batch size {' and one '.join(missing)} (found: {there})"
 
 
 def listed(by_kind: dict[str, dict[int, Number]]) -> tuple[Number, ...]:

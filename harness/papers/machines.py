@@ -191,12 +191,12 @@ def joint(verdicts: Mapping[str, Sequence[Verdict]]) -> list[JointVerdict]:
     Args:
         verdicts: the verdicts on the same claims by the machine's fingerprint, the machine of the last run first.
     """
-    found = []
+    joint_verdicts = []
     for of_claim in zip(*verdicts.values(), strict=True):
         claim = of_claim[0].claim
         on_each = dict(zip(verdicts, of_claim, strict=True))
         if claim.everywhere:
             on_each = {"": of_claim[0]}
         outcome = together(verdict.finding.outcome for verdict in on_each.values())
-        found.append(JointVerdict(claim, outcome, on_each))
-    return found
+        joint_verdicts.append(JointVerdict(claim, outcome, on_each))
+    return joint_verdicts

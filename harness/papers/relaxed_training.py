@@ -380,7 +380,7 @@ def seeds_to_tell(curve: npt.NDArray, reference: npt.NDArray) -> int | None:
     return max(2, math.ceil(2 * (1.96 + 0.84) ** 2 * variance / difference**2))
 
 
-def kept(runs: Runs, reference: str, limits: Limits) -> dict[str, bool | None]:
+def above_limits(runs: Runs, reference: str, limits: Limits) -> dict[str, bool | None]:
     """Return, by its name, whether each variant's share of the reference's gain in return is above its limit.
 
     It is None if the sequential test (`harness.papers.shares`) has not decided that.

@@ -101,17 +101,17 @@ def with_gpu(
     """Return the choices for a machine with a GPU of another machine, then those with the simulated FPGA as well.
 
     Args:
-        counted: those of the simulated FPGA; without any there are no choices with it.
+        own: times of calls on this machine.
+        counted: those on the simulated FPGA; without any there are no choices with it.
     """
-    found = []
+    cells = []
     for more in ((), counted) if any(row.value is not None for row in counted) else ((),):
         rows = lent.times([*own, *more], gpu, workload.name, batch_size)
         platform = lent.platform(host, gpu, rows)
         predicted = predict.measurements(workload, batch_size, rows, platform, STRATEGIES_HERE)
-        found += judged(
-            predicted, f"cpu, {gpu.location}, {lent.BOARD}" if more else f"cpu, {gpu.location}", gpu.note
-        )
-    return found
+        devices = f"cpu, {gpu.location}" + (f", {lent.BOARD}" if more else "")
+        cells += judged(predicted, devices, gpu.note)
+    return cells
 
 
 def judged(rows: Iterable[PredictedRate], devices: str, machine: str) -> list[JudgedCell]:

@@ -20,7 +20,7 @@ from placerl.harness.papers.relaxed_training import (
     Relaxation,
     RelaxedTask,
     Returns,
-    kept,
+    above_limits,
     runs_of,
     scores_of,
     seeds_to_tell,
@@ -110,7 +110,7 @@ class SamplingAheadCostsNoReward(Claim):
             ours += [share for share in by_curve.values() if share]
             if not any(by_curve.values()):
                 words.append(f"{name}: the strict loop itself gains too little to tell.")
-            keeps = kept(runs, "D=0", limits(name))
+            keeps = above_limits(runs, "D=0", limits(name))
             holds.append(keeps["D=50"])
             words.append(f"{name}, D = 50: {_said(holds[-1])}.")
             words.append(_seeds_said(name, scores_of(runs["D=200"]), scores_of(runs["D=0"])))

@@ -33,7 +33,7 @@ from placerl.harness.papers.relaxed_training import (
     Relaxation,
     RelaxedTask,
     Returns,
-    kept,
+    above_limits,
     runs_of,
     shares,
 )
@@ -93,7 +93,7 @@ class ConvergesFasterAtEqualReward(Claim):
     def judge(self, frame: pd.DataFrame) -> Finding:
         reference = REALLOCATED.curves[0].name
         judged = [
-            (share, kept(runs, reference, LIMITS)[curve])
+            (share, above_limits(runs, reference, LIMITS)[curve])
             for name, runs in runs_of(frame, REALLOCATED).items()
             for curve, share in shares(name, runs, reference).items()
             if share
