@@ -26,12 +26,11 @@ from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import pinned, usable_cores
 from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers.base import Claim, Finding, Outcome, decided
-from placerl.harness.papers.cells import TierLimits, claim_cell
+from placerl.harness.papers.cells import experiment_cells
 from placerl.harness.papers.evidence import Paired, paired, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.runtime.native_threads import ThreadedTraining
 from placerl.harness.runtime.resolve import resolve
-from placerl.harness.store.cell import Cell
 
 PRIMITIVE = "training.gradient_step"
 WORKLOADS = ("hopper-ddpg", "pendulum-sac", "cartpole-dqn")
@@ -139,23 +138,16 @@ def _over_one(frame: pd.DataFrame, name: str) -> Paired | None:
     return paired(f"{name}: 2 learners over 1", rows[2, False], rows[2, True], rows[1, False], at_most=2)
 
 
-def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cells (pieces of the plan) that time gradient steps, one per workload.
-
-    The quick tier has none, because it has no time left.
-    """
-    if tier.name not in TIERS:
-        return []
-    return [claim_cell(f"PAL-V-B/{name}", 60.0, partial(measure, name)) for name in WORKLOADS]
-
-
 class TwoLearnersAreFaster(Claim):
     """Checks PAL V-B: two learner threads take more gradient steps per second than one."""
 
     key, place, position = "PAL-V-B", "V-B", 2
     statement = "Two learners that each sample and differentiate a part of a batch are faster than one"
     needs = f"{FEWEST_CORES} cores or more, one per thread, and the experiment PAL-V-B (claim/PAL-V-B, tier standard)"
-    measured_by = (cells,)
+    measured_by = tuple(
+        experiment_cells(f"PAL-V-B/{name}", partial(measure, name), TIERS, estimate_s=60.0)
+        for name in WORKLOADS
+    )
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         compared = [comparison for name in WORKLOADS if (comparison := _over_one(frame, name))]

@@ -151,10 +151,7 @@ def _per_environment(row: Any, agents: int) -> Any:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times environment steps.
-
-    The quick tier has none, because it would take too long.
-    """
+    """Return the cell (a piece of the plan) that times environment steps; it takes too long for the quick tier."""
     if tier.name not in TIERS:
         return []
     budget_s = TIERS[tier.name]

@@ -151,10 +151,7 @@ def measured(
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cell (a piece of the plan) that times shared and separate networks.
-
-    The quick tier has none, because it has no time for it.
-    """
+    """Return the cell (a piece of the plan) that times shared and separate networks; the quick tier has none."""
     if tier.name not in TIERS:
         return []
     names, budget_s = TIERS[tier.name]

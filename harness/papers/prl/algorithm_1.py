@@ -204,9 +204,7 @@ def _learner_parts(batch_size: int) -> set[int]:
 
 
 def cells(tier: TierLimits) -> list[Cell]:
-    """Return the cells (pieces of the plan) that time the trainings, one per workload and mapping; only in the full
-    tier.
-    """
+    """Return the cells (pieces of the plan) that time trainings, one per workload and mapping, in the full tier."""
     return [
         claim_cell(
             f"{EXPERIMENT}/{name}/{mapping}",
