@@ -34,12 +34,10 @@ class Line:
     Attributes:
         label: label in the legend. Lines with the same label have the same colour in all panels of a chart.
         points: positions on the x axis, numbers or categories, each with its number.
-        joined: whether the points are joined by a line; published points never are.
     """
 
     label: str
     points: Sequence[tuple[Place, Number]]
-    joined: bool = True
 
     @property
     def provenance(self) -> Provenance:
@@ -73,16 +71,16 @@ class Panel:
 Panels = Iterable[Panel]
 
 
-def line(label: str, points: Iterable[tuple[Place, Number]], *, joined: bool = True) -> Line:
+def line(label: str, points: Iterable[tuple[Place, Number]]) -> Line:
     """Return a series of points for a chart, with its label in the legend.
 
     Args:
         label: label; the numbers' provenance, such as "simulated", is added to it unless all are measured.
     """
-    series = Line(label, tuple(points), joined)
+    series = Line(label, tuple(points))
     if not series.points or series.provenance is Provenance.MEASURED:
         return series
-    return Line(f"{label} ({series.provenance})", series.points, joined)
+    return Line(f"{label} ({series.provenance})", series.points)
 
 
 def chart(*panels: Panel) -> "Figure | None":
@@ -130,7 +128,7 @@ def _draw(axes: "Axes", panel: Panel, labels: list[str]) -> None:
             label=one.label,
             capsize=2,
             elinewidth=0.8,
-            **_style(one, labels, joined=one.joined and not categories),
+            **_style(one, labels, joined=not categories),
         )
     for label, low, high in panel.published_y:
         axes.axhspan(low, high, color=drawing.INK, alpha=0.15, linewidth=0, label=label)
