@@ -196,18 +196,13 @@ def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: Placed
     return Finding(outcome, ours, f"{assumed.explanation} {said}".strip(), decides=decides)
 
 
-def times_as_fast(number: Number, assumed_mhz: float, blocks: Collection[str] = ()) -> tuple[Number, Number]:
-    """Return a number that grows in proportion to the clock frequency, such as a rate, at two frequencies.
+def at_placed_clock(number: Number, assumed_mhz: float, blocks: Collection[str] = ()) -> Number:
+    """Return a number that grows in proportion to the clock frequency, such as a rate, at the placed clock.
 
     Use this for numbers that a model computes; for findings from stored measurements use `at_both_clocks`.
-
-    Returns:
-        The number at the assumed frequency, and at that of the slowest block that was placed and routed
-        (`placed_clock`).
     """
     placed = placed_clock(blocks)
-    other = scaled(number, placed.mhz / assumed_mhz)
-    return _at(number, _mhz(assumed_mhz)), _at(other, _mhz(placed.mhz))
+    return _at(scaled(number, placed.mhz / assumed_mhz), _mhz(placed.mhz))
 
 
 def _at(number: Number, clock: str) -> Number:

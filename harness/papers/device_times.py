@@ -49,10 +49,9 @@ def commands(workload: str, *batch_sizes: int) -> tuple[str, ...]:
     )
 
 
-def reads(workload: str, *, timed: bool = True) -> tuple[str, ...]:
+def reads(workload: str) -> tuple[str, ...]:
     """Return the keys of the cells (pieces of the plan) that profile a workload's primitives."""
-    simulated = f"{simulated_profile.CELL}/{workload}"
-    return (f"profile/{workload}", simulated) if timed else (simulated,)
+    return f"profile/{workload}", f"{simulated_profile.CELL}/{workload}"
 
 
 def times(frame: pd.DataFrame, workload: str, *primitives: str) -> pd.DataFrame:

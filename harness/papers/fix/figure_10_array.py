@@ -20,7 +20,7 @@ from placerl.harness.core.row import Row
 from placerl.harness.papers.assumptions import both_outcomes, sentences_of_its_own
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, experiment_cells
-from placerl.harness.papers.clocks import FIXAR, placed_clock, times_as_fast
+from placerl.harness.papers.clocks import FIXAR, at_placed_clock, placed_clock
 from placerl.harness.papers.evidence import number, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.fix.throughput import BATCH_SIZES, WORKLOAD
@@ -209,7 +209,7 @@ def constant_rate(frame: pd.DataFrame, bits: int) -> Finding:
     slowest = min(numbers, key=lambda each: each.value)
     clock_mhz = judged[min(judged)].parameters.clock_mhz
     slowest = replace(slowest, quantity=f"{name}, slowest batch size")
-    numbers.append(times_as_fast(slowest, clock_mhz, FIXAR)[1])
+    numbers.append(at_placed_clock(slowest, clock_mhz, FIXAR))
     for size in (min(judged), max(judged)):
         parts = judged[size].parameters.unit_cycles
         share = 100 * float(parts["adam"]) / sum(map(float, parts.values()))

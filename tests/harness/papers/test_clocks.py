@@ -146,10 +146,9 @@ def test_agreement_at_one_clock_alone_is_consistent(tmp_path: Path) -> None:
     assert "turns" not in found.explanation
 
 
-def test_numbers_of_a_model_at_both_clocks() -> None:
+def test_a_number_of_a_model_at_the_placed_clock() -> None:
     rate = Number("rate", 285.0, "IPS", Provenance.MODELLED, low=142.5)
-    fast, slow = clocks.times_as_fast(rate, 285.0)
-    assert (fast.quantity, fast.value) == ("rate, at 285 MHz", 285.0)
+    slow = clocks.at_placed_clock(rate, 285.0)
     assert (slow.quantity, slow.value, slow.low) == ("rate, at 64.5 MHz", PLACED, PLACED / 2)
     assert slow.high is None
 
