@@ -107,8 +107,8 @@ class FewCores:
 
 
 @dataclass(frozen=True)
-class _At:
-    """What a setting's pieces and trainings share."""
+class _Shared:
+    """What the pieces and trainings of a setting share."""
 
     workload: Workload
     problem: Problem
@@ -143,7 +143,7 @@ class MeasuredCell:
         self._item, self._batch_size = item, batch_size
         self._platform = FewCores(platform, cores)
         self._small = fitted(item)
-        self._settings: dict[Setting, _At] = {}
+        self._settings: dict[Setting, _Shared] = {}
         self.tables: dict[Setting, PerformanceTable] = {}
         self._predictions: dict[Decision, Prediction | None] = {}
         self._open: dict[Decision, TimedTraining] = {}
@@ -153,8 +153,8 @@ class MeasuredCell:
     def close(self) -> None:
         """End every training that is still open, and every process."""
         self._close_runs()
-        for at in self._settings.values():
-            at.parts.close()
+        for shared in self._settings.values():
+            shared.parts.close()
 
     def profile(self, budget_s: float, report: Report) -> None:
         """Time the pieces (calls of the training loop) of every setting, from which the rates of choices are predicted.
@@ -163,14 +163,14 @@ class MeasuredCell:
             budget_s: seconds after which no further round begins; a round times every call once.
         """
         settings = list(dict.fromkeys([self._own, *(choice.setting for choice in self.choices)]))
-        pieces = {setting: self._at(setting).pieces for setting in settings}
+        pieces = {setting: self._shared(setting).pieces for setting in settings}
         every = distinct(piece for some in pieces.values() for piece in some)
         set_threads(1, 1)
         timings = plan.timed(every, report, budget_s=budget_s, block_s=BLOCK_S, warm_up_s=BLOCK_S)
         for setting, some in pieces.items():
             rows = plan.piece_rows(some, timings, self._item, self._batch_size)
             if self._simulated:
-                board = plan.board_rows(self._item, self._batch_size, self._at(setting).problem)
+                board = plan.board_rows(self._item, self._batch_size, self._shared(setting).problem)
                 rows += [row for row in board if isinstance(row, PieceTime)]
             self.tables[setting] = predict.table_from(rows, self._batch_size)
 
@@ -190,7 +190,7 @@ class MeasuredCell:
         Strategies choose among learners in float32 with one thread, and with the workload's actors.
         """
         floats = (entry for entry in self.tables[self._own] if entry.target.precision == FLOAT_32)
-        table, problem = PerformanceTable(floats), self._at(self._own).problem
+        table, problem = PerformanceTable(floats), self._shared(self._own).problem
         choices: dict[str, Decision | str] = {}
         for name, strategy in VALIDATED.items():
             if name in NAMES.values():
@@ -325,17 +325,18 @@ class MeasuredCell:
         return ComposedLoop(choice.loop).predict(table, problem, self._platform, choice.mapping)
 
     def _problem(self, choice: Decision) -> Problem:
-        return replace(self._at(choice.setting).problem, ahead=choice.ahead)
+        return replace(self._shared(choice.setting).problem, ahead=choice.ahead)
 
     def _pieces_of(self, choice: Decision) -> list[PrimitiveCase]:
         """Return the pieces from which a choice is predicted."""
         prediction = self.predict(choice)
         cells = set(prediction.cells) if prediction else set()
         return [
-            piece for piece in self._at(choice.setting).pieces if (piece.primitive, piece.target) in cells
+            piece for piece in self._shared(choice.setting).pieces if (piece.primitive, piece.target) in cells
         ]
 
-    def _at(self, setting: Setting) -> _At:
+    def _shared(self, setting: Setting) -> _Shared:
+        """Return what the pieces and trainings of a setting share, which is made the first time."""
         if setting not in self._settings:
             small = override(self._small, "training.actors", setting.actors, "the study")
             steps = next(steps for largest, steps in OVERLAPPED if self._batch_size <= largest)
@@ -345,22 +346,23 @@ class MeasuredCell:
                 actor_processes=setting.processes,
                 overlapped_gradient_steps=steps,
             )
-            like = next((at.parts for at in self._settings.values()), None)
+            like = next((shared.parts for shared in self._settings.values()), None)
             parts = SharedParts(small, problem, like)
-            self._settings[setting] = _At(small, problem, parts, [])
-            self._settings[setting].pieces.extend(self._pieces(setting))
+            pieces = self._pieces(setting, small, problem, parts)
+            self._settings[setting] = _Shared(small, problem, parts, pieces)
         return self._settings[setting]
 
-    def _pieces(self, setting: Setting) -> list[PrimitiveCase]:
+    def _pieces(
+        self, setting: Setting, workload: Workload, problem: Problem, parts: SharedParts
+    ) -> list[PrimitiveCase]:
         """Return the pieces of a setting; only the workload's own has those that no combined choice needs."""
-        at = self._settings[setting]
-        if at.problem.on_policy:
-            pieces = list(on_policy_cases(at.workload, at.problem, PRECISIONS, at.parts))
+        if problem.on_policy:
+            pieces = list(on_policy_cases(workload, problem, PRECISIONS, parts))
         else:
             pieces = [
-                *round_cases(at.workload, at.problem, at.parts, PRECISIONS),
-                *concurrent_cases(at.workload, at.problem, at.parts),
-                *validation_cases(at.workload, at.problem, at.parts, PRECISIONS),
+                *round_cases(workload, problem, parts, PRECISIONS),
+                *concurrent_cases(workload, problem, parts),
+                *validation_cases(workload, problem, parts, PRECISIONS),
             ]
         if setting == self._own:
             primitives = primitive_cases(self._small, self._batch_size)
@@ -389,20 +391,20 @@ class MeasuredCell:
 
     def _set_threads(self, threads: int, learner: Target) -> None:
         """Set the threads of PyTorch and NumPy to those of a training whose learner has `threads` threads."""
-        if self._at(self._own).problem.on_policy:  # see `OnPolicyLoop`
+        if self._shared(self._own).problem.on_policy:  # see `OnPolicyLoop`
             set_threads(threads if learner.backend == "torch" else 1, 1)
         else:
             set_threads(threads, threads)
 
     def _training(self, choice: Decision, runs: dict[str, TimedTraining]) -> PrimitiveCase:
-        at, prediction = self._at(choice.setting), self.predict(choice)
+        shared, prediction = self._shared(choice.setting), self.predict(choice)
         case = training_case(
-            at.workload,
+            shared.workload,
             self._problem(choice),
             choice.mapping,
             runs,
             choice.loop,
-            at.parts,
+            shared.parts,
             1 / prediction.gps if prediction else 0.0,
         )
 
