@@ -257,20 +257,16 @@ class _Findings:
         """Return a choice's results in the final; empty if it was not in it."""
         return self.finals.get(choice, Final())
 
-    def _rates(self, choice: Decision) -> tuple[float, ...]:
-        """Return a choice's rates in the final, or else in its last heat; empty if it has none."""
-        standing = self.standings.get(choice)
-        return tuple(self._final(choice).rates.values()) or (standing.rates if standing else ())
-
     def _achieved(self, choice: Decision) -> StudyResult:
-        rates, final, of = self._rates(choice), self._final(choice), {"quantity": "gradient_steps_per_s"}
+        final, standing = self._final(choice), self.standings[choice]
+        rates, of = tuple(final.rates.values()) or standing.rates, {"quantity": "gradient_steps_per_s"}
         if not rates:
             reason = self.failures.get(choice) or "it failed"
             return self.cell.row("placerl", choice, **of, status="failed", reason=reason)
         enough = len(rates) >= statistics.FEWEST_SAMPLES
         low, high = statistics.interval(rates, in_order=True) if enough else (None, None)
         columns = {"value": median(rates), "low": low, "high": high, "samples": rates}
-        stage = "final" if final.rates else f"heat {self.standings[choice].heats}"
+        stage = "final" if final.rates else f"heat {standing.heats}"
         lost = " ".join(final.reason.split()) or None  # a column holds one line
         return self.cell.row("placerl", choice, **of, **columns, stage=stage, final_failed=lost)
 
@@ -281,13 +277,14 @@ class _Findings:
 
     def _predicted(self, choice: Decision, prediction: Prediction) -> StudyResult:
         columns: dict[str, Any] = {"terms_s": dict(prediction.terms_s), "inputs": str(prediction.inputs)}
-        if rates := self._rates(choice):
+        final, standing = self._final(choice), self.standings.get(choice)
+        if rates := tuple(final.rates.values()) or (standing.rates if standing else ()):
             achieved = median(rates)
             columns |= {"achieved": achieved, "error_before": prediction.gps / achieved - 1}
-        if errors := self._final(choice).errors:
-            columns["error"] = median(errors)
-            if len(errors) >= statistics.FEWEST_SAMPLES:
-                columns["error_low"], columns["error_high"] = statistics.interval(errors, in_order=True)
+        if final.errors:
+            columns["error"] = median(final.errors)
+            if len(final.errors) >= statistics.FEWEST_SAMPLES:
+                columns["error_low"], columns["error_high"] = statistics.interval(final.errors, in_order=True)
         return self.cell.row(
             OURS,
             choice,
