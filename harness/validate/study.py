@@ -139,12 +139,14 @@ class Candidates:
     Attributes:
         predictions: the prediction of each choice that could be predicted.
         chosen: the choice of each strategy by its name, or why it chooses nothing.
+        asked: the choices of those that choose.
         tried: the choices that are run.
         hopeless: those that are not, each with how many times slower than the fastest prediction it is predicted to be.
     """
 
     predictions: Mapping[Decision, Prediction]
     chosen: Mapping[str, Decision | str]
+    asked: Sequence[Decision]
     tried: Sequence[Decision]
     hopeless: Mapping[Decision, float]
 
@@ -173,7 +175,7 @@ def study(
         _resumed(timed, search) if search else _searched(timed, budget_s, report, clock, file)
     )
     able = [choice for choice, standing in standings.items() if standing.rates]
-    last = dict.fromkeys([*able[:FINALISTS], *(one for one in _asked(candidates.chosen) if one in able)])
+    last = dict.fromkeys([*able[:FINALISTS], *(one for one in candidates.asked if one in able)])
     finals = timed.finals(
         list(last), FINAL_SHARE * budget_s, part(report, 1 - FINAL_SHARE, FINAL_SHARE, 1, "final"), file
     )
@@ -213,25 +215,20 @@ def _candidates(timed: MeasuredCell) -> Candidates:
         chosen[OURS] = max(
             predictions, key=lambda choice: (float(f"{predictions[choice].gps:.6g}"), choice.ahead)
         )
-    asked = _asked(chosen)
+    asked = [choice for choice in chosen.values() if isinstance(choice, Decision)]
     fastest = max((prediction.gps for prediction in predictions.values()), default=0.0)
     slower = {choice: fastest / one.gps for choice, one in predictions.items() if choice not in asked}
     hopeless = {choice: times for choice, times in slower.items() if times > HOPELESS}
     # A strategy may choose what is not in the space; it is run, and so its prediction is judged, too.
     every = dict.fromkeys([*timed.choices, *asked])
     tried = [choice for choice in every if choice not in hopeless]
-    return Candidates(_predictions(timed, every), chosen, tried, hopeless)
+    return Candidates(_predictions(timed, every), chosen, asked, tried, hopeless)
 
 
 def _predictions(timed: MeasuredCell, choices: Iterable[Decision]) -> dict[Decision, Prediction]:
     """Return the predictions of those choices that can be predicted."""
     predictions = {choice: timed.predict(choice) for choice in choices}
     return {choice: prediction for choice, prediction in predictions.items() if prediction is not None}
-
-
-def _asked(chosen: Mapping[str, Decision | str]) -> list[Decision]:
-    """Return the choices of the strategies that choose anything."""
-    return [choice for choice in chosen.values() if isinstance(choice, Decision)]
 
 
 @dataclass(frozen=True)
