@@ -12,7 +12,7 @@ All ways are exact, so they differ only in time, and the number of threads chang
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,6 @@ from placerl.primitives.graph.graph import (
     UnsupportedOperationError,
     View,
     contiguous_strides,
-    merged_dimensions,
     plan,
 )
 from placerl.primitives.interrupts import whole_imports
@@ -37,22 +36,13 @@ from placerl.primitives.quantization import native_epilogues
 from placerl.primitives.quantization.affine import Affine
 from placerl.primitives.quantization.executable import FixedPointExecutable
 from placerl.primitives.quantization.fixed_point import Array, Q
-from placerl.primitives.quantization.native_programs import (
-    AdamStep,
-    AddRectify,
-    Mask,
-    SlotProgram,
-    adam_step,
-    in_binary64,
-    integer_operations,
-)
+from placerl.primitives.quantization.native_operations import Operations, Part, address, steps_of
+from placerl.primitives.quantization.native_programs import AddRectify, Mask, integer_operations
 from placerl.primitives.quantization.places import Located, Product, product_factor
 from placerl.primitives.quantization.precision import Precision
-from placerl.primitives.quantization.roles import Operand, Plain, Storage
+from placerl.primitives.quantization.roles import Operand, Plain
 
 SIMD = ("", "avx512vnni", "avx512", "avx2", "portable")
-# `Kind` in native/numbers.hpp; the first is fixed point.
-_KINDS = {"float32": 1, "float64": 2, "int32": 3, "int64": 4, "bool": 5, "uint8": 6}
 _AS_IT_IS = (False, 0.0, 0.0, 0.0)
 _FLOAT = np.dtype(np.float32)
 
@@ -80,19 +70,6 @@ def executable(
         threads: threads that share the large operations of a step, including the caller's.
     """
     return NativeFixedPointExecutable(graphs, precision, threads=threads)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """An operation of the extension.
-
-    Attributes:
-        operation: operation of the extension.
-        labels: the label of each of its counts of saturated numbers.
-    """
-
-    operation: Any
-    labels: tuple[str, ...] = ()
 
 
 class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
@@ -126,7 +103,7 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         self._executors: Any = _native.learner.Executor
         self.simd = self._native.simd(simd)
         self.threads, self._part_ns = threads, part_ns
-        self._op_codes = {name: i for i, name in enumerate(self._native.OPERATIONS.split())}
+        self._others = Operations(self._native, self.simd)
         ordered = {variant: native_epilogues.with_followers(graph) for variant, graph in graphs.items()}
         self._followed = {variant: followed for variant, (_, followed) in ordered.items()}
         self._products: list[tuple[Product, Any]] = []
@@ -231,7 +208,7 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         labels = self._labels[variant] = []
         emitted = self._emitted[variant] = []
 
-        def add(parts: Sequence[_Part], position: int | None) -> None:
+        def add(parts: Sequence[Part], position: int | None) -> None:
             for part in parts:
                 labels.extend(label for label in part.labels if label not in labels)
                 numbers = [labels.index(label) for label in part.labels]
@@ -245,7 +222,7 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
             if buffer.name in staged:
                 offset, array = staged[buffer.name]
                 view = View(i, buffer.shape, contiguous_strides(buffer.shape))
-                add([self._copied(Located(array, Plain.BINARY32, ""), self._at(variant, view))], None)
+                add([self._others.copied(Located(array, Plain.BINARY32, ""), self._at(variant, view))], None)
             inputs.append((offset, buffer.size_bytes, buffer.dtype))
         for position, node in enumerate(graph.nodes):
             add(self._operations(variant, position, node), position)
@@ -253,7 +230,7 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
                 self._writes[variant, view.buffer] += 1
         for name, view in graph.outputs.items():
             offset, array = staged[f"output {name}"]
-            add([self._copied(self._at(variant, view), Located(array, Plain.WHOLE, ""))], None)
+            add([self._others.copied(self._at(variant, view), Located(array, Plain.WHOLE, ""))], None)
             outputs.append((offset, array.nbytes, str(array.dtype)))
         self._executor.set_transfers(program, inputs, outputs)
 
@@ -319,29 +296,18 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         )
         self.count(place.label, saturated)
 
-    def _operations(self, variant: str, position: int, node: Node) -> list[_Part]:
+    def _operations(self, variant: str, position: int, node: Node) -> list[Part]:
         """Return the operations that run a node, in order."""
         if position - 1 in self._followed[variant] and self._taken_along(variant, position - 1):
             return []
+        if node.kind == "matmul":
+            return self._matmul(variant, position, node)
         inputs, outputs = ([self._at(variant, v) for v in side] for side in (node.inputs, node.outputs))
-        match node.kind:
-            case "elementwise":
-                return self._elementwise(variant, node, inputs, outputs)
-            case "matmul":
-                return self._matmul(variant, position, node)
-            case "reduce":
-                return [self._reduce(node, inputs[0], outputs[0])]
-            case "argreduce":
-                return [self._argument_reduce(node, inputs[0], outputs[0])]
-            case "gather" | "take":
-                return [self._gather(node, *inputs, *outputs)]
-            case "scatter_add":
-                return [self._scatter_add(node, *inputs, *outputs)]
-            case "im2col" | "col2im":
-                return [self._patches(node, inputs[0], outputs[0])]
-        raise _refused(node, node.kind)
+        buffers = self.graphs[variant].buffers
+        dtypes = [buffers[view.buffer].dtype for view in node.inputs]
+        return self._others.of(node, dtypes, inputs, outputs)
 
-    def _matmul(self, variant: str, position: int, node: Node) -> list[_Part]:
+    def _matmul(self, variant: str, position: int, node: Node) -> list[Part]:
         (a, b), c = node.inputs, node.outputs[0]
         places = [self._at(variant, view) for view in (a, b, c)]
         if not all(isinstance(place.storage, Q) for place in places):
@@ -357,7 +323,7 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
 
     def _product(
         self, variant: str, position: int, views: tuple[View, ...], follower: AddRectify | Mask | None
-    ) -> _Part:
+    ) -> Part:
         a, b, c = (self._at(variant, view) for view in views)
         product = Product(self._roles[variant].operands[position], a, b, c)
         labels = (*(f"{operand.role} codes" for operand in product.operands), c.label)
@@ -371,11 +337,11 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
             self.simd, *sides[0], *sides[1], (*_matrix(target.array), True), c_format.lowest, c_format.highest
         )
         if isinstance(follower, AddRectify):
-            native.then_rectify(_address(follower.bias.array), follower.places)
+            native.then_rectify(address(follower.bias.array), follower.places)
         elif follower:
-            native.then_mask(_address(follower.x.array))
+            native.then_mask(address(follower.x.array))
         self._products.append((product, native))
-        return _Part(native, labels)
+        return Part(native, labels)
 
     def _taken_along(self, variant: str, position: int) -> AddRectify | Mask | None:
         """Return what the product at a position does with its result before storing it; None if that is not
@@ -394,9 +360,9 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
         (one,) = operations
         changed, other = (one.x, one.bias) if isinstance(one, AddRectify) else (one.g, one.x)
         is_mask_of_sum = isinstance(one, Mask) and one.bias is not None
-        if is_mask_of_sum or _address(changed.array) != _address(c.array) or one.y.label != c.label:
+        if is_mask_of_sum or address(changed.array) != address(c.array) or one.y.label != c.label:
             return None
-        return one if other is not None and _address(other.array) != _address(c.array) else None
+        return one if other is not None and address(other.array) != address(c.array) else None
 
     def _side(
         self, variant: str, view: View, place: Located, operand: Operand, taken: Any = None
@@ -435,207 +401,6 @@ class NativeFixedPointExecutable(NativePrograms, FixedPointExecutable):
             scaled = mantissa != 0.5
             native.read(*readings, scaled, 0 if scaled else 1 - exponent, factor)
 
-    def _elementwise(
-        self, variant: str, node: Node, inputs: list[Located], outputs: list[Located]
-    ) -> list[_Part]:
-        operations = integer_operations(node, inputs, outputs)
-        if operations is not None:
-            return [self._integer_part(one) for one in operations]
-        adam = adam_step(node, inputs, outputs)
-        if adam is not None:
-            return [self._adam(adam)]
-        buffers = self.graphs[variant].buffers
-        in_floats = in_binary64(node, [buffers[view.buffer].dtype for view in node.inputs])
-        return [self._slots(in_floats, inputs, outputs)]
-
-    def _copied(self, source: Located, target: Located) -> _Part:
-        """Return the operation that copies one array to another, rounded into its format."""
-        return self._slots(Node("elementwise", (), (), results=(0,)), [source], [target])
-
-    def _slots(self, node: Node, inputs: list[Located], outputs: list[Located]) -> _Part:
-        """Return the operation that runs a program on slots of binary64."""
-        places = [*inputs, *outputs]
-        shape, strides = merged_dimensions(outputs[0].array.shape, [_steps(place.array) for place in places])
-        if not shape:
-            shape, strides = [1], [[0]] * len(places)
-        program = SlotProgram(node, len(inputs), self._op_codes)
-        native = self._native.Elementwise(self.simd, shape, program.slots)
-        for slot, value in program.constants:
-            native.add_constant(slot, value)
-        for i, place in enumerate(inputs):
-            step = place.storage.resolution if isinstance(place.storage, Q) else 1.0
-            native.add_input(_address(place.array), _kind(place), step, strides[i], program.slot_of[i])
-        for instruction in program.instructions:
-            native.add_instruction(*instruction)
-        for i, place in enumerate(outputs):
-            fmt = place.storage
-            limits = (float(fmt.lowest), float(fmt.highest)) if isinstance(fmt, Q) else (0.0, 0.0)
-            scale = 2.0**fmt.fraction_bits if isinstance(fmt, Q) else 1.0
-            slot = program.slot_of[node.results[i]]
-            native.add_output(
-                _address(place.array), _kind(place), scale, *limits, strides[len(inputs) + i], slot
-            )
-        return _Part(native, tuple(place.label for place in outputs))
-
-    def _integer_part(self, one: AddRectify | Mask) -> _Part:
-        y, x, bias = (_address(p.array) if p else 0 for p in (one.y, one.x, one.bias))
-        rows, columns = one.y.array.shape
-        if isinstance(one, Mask):
-            g = _address(one.g.array)
-            return _Part(self._native.Mask(self.simd, y, x, bias, g, rows, columns, one.places))
-        assert isinstance(one.y.storage, Q)
-        limit = one.y.storage.highest
-        native = self._native.AddRectify(self.simd, y, x, bias, rows, columns, one.places, limit)
-        return _Part(native, (one.y.label,))
-
-    def _adam(self, one: AdamStep) -> _Part:
-        weights, gradients = one.parameter.storage, one.gradient.storage
-        assert isinstance(weights, Q)
-        assert isinstance(gradients, Q)
-        places = (
-            one.parameter,
-            one.target,
-            one.gradient,
-            one.mean,
-            one.square,
-            one.rate,
-            one.root_correction,
-        )
-        formats = (
-            *(weights.resolution, gradients.resolution, 2.0**weights.fraction_bits),
-            *(float(weights.lowest), float(weights.highest)),
-        )
-        addresses = [_address(place.array) if place else 0 for place in places]
-        native = self._native.Adam(self.simd, addresses, one.parameter.array.size, formats, one.constants)
-        labels = (one.parameter.label, *((one.target.label,) if one.target else ()))
-        return _Part(native, labels)
-
-    def _reduce(self, node: Node, source: Located, target: Located) -> _Part:
-        array, fmt, sums = source.array, source.storage, node.attributes["op"] == "sum"
-        if sums and target.array.size == 1 and array.flags.c_contiguous and target.storage is Plain.BINARY64:
-            sides = (_address(target.array), _address(array), array.size)
-            if isinstance(fmt, Q):
-                return _Part(self._native.SumWhole(*sides, fmt.resolution))
-            if fmt is Plain.BINARY64:
-                return _Part(self._native.SumExactly(*sides))
-        over_rows = sums and node.attributes["axes"] == (0,) and array.ndim == 2 and _steps(array)[1] == 1
-        if over_rows and isinstance(fmt, Q) and isinstance(target.storage, Q) and target.array.ndim == 1:
-            rows, columns = array.shape
-            y = (
-                _address(target.array),
-                _steps(target.array)[0],
-                target.storage.lowest,
-                target.storage.highest,
-            )
-            places = fmt.fraction_bits - target.storage.fraction_bits
-            native = self._native.SumRows(
-                self.simd, _address(array), _steps(array)[0], rows, columns, y, places
-            )
-            return _Part(native, (target.label,))
-        axes, steps = node.attributes["axes"], _steps(array)
-        outer = [i for i in range(array.ndim) if i not in axes]
-        if sums and fmt in (Plain.BINARY32, Plain.BINARY64) and target.array.size != 1:
-            raise _refused(node, "sums of floats to more than one number")
-        native = self._native.Reduce(
-            ("sum", "max", "min").index(node.attributes["op"]),
-            [array.shape[i] for i in outer],
-            (_address(array), _kind(source), [steps[i] for i in outer]),
-            _numbers(target),
-            [array.shape[i] for i in axes],
-            [steps[i] for i in axes],
-            _conversion(node, fmt, target),
-        )
-        return _Part(native, (target.label,))
-
-    def _argument_reduce(self, node: Node, source: Located, target: Located) -> _Part:
-        if target.storage is not Plain.WHOLE:
-            raise _refused(node, f"positions as {target.storage}")
-        axis, steps, sizes = node.attributes["axis"], _steps(source.array), source.array.shape
-        outer = [i for i in range(source.array.ndim) if i != axis]
-        native = self._native.ArgumentReduce(
-            node.attributes["op"] == "max",
-            [sizes[i] for i in outer],
-            (_address(source.array), _kind(source), [steps[i] for i in outer]),
-            sizes[axis],
-            steps[axis],
-            _numbers(target),
-        )
-        return _Part(native, (target.label,))
-
-    def _gather(self, node: Node, source: Located, index: Located, target: Located) -> _Part:
-        axis, steps = node.attributes["axis"], list(_steps(source.array))
-        axis_step, steps[axis] = steps[axis], 0
-        index_steps = list(_steps(index.array))
-        if node.kind == "take":  # one index for all elements along the axis
-            index_steps = [index_steps[0] if i == axis else 0 for i in range(len(steps))]
-        native = self._native.Gather(
-            list(target.array.shape),
-            (_address(source.array), _kind(source), steps),
-            axis_step,
-            source.array.shape[axis],
-            (_address(index.array), _kind(index), index_steps),
-            _numbers(target),
-            _conversion(node, source.storage, target),
-        )
-        return _Part(native, (target.label,))
-
-    def _scatter_add(
-        self, node: Node, start: Located, index: Located, source: Located, target: Located
-    ) -> _Part:
-        if not (isinstance(start.storage, Q) and isinstance(source.storage, Q)):
-            raise _refused(node, f"scatter_add of {source.storage} to {start.storage}")
-        axis, shape = node.attributes["axis"], start.array.shape
-        steps = list(contiguous_strides(shape))
-        axis_step, steps[axis] = steps[axis], 0
-        native = self._native.ScatterAdd(
-            list(shape),
-            _numbers(start),
-            _numbers(target),
-            list(index.array.shape),
-            _numbers(source),
-            _numbers(index),
-            steps,
-            axis_step,
-            shape[axis],
-            _conversion(node, start.storage, target),
-        )
-        return _Part(native, (target.label,))
-
-    def _patches(self, node: Node, source: Located, target: Located) -> _Part:
-        adjoint = node.kind == "col2im"
-        image, patches = (target, source) if adjoint else (source, target)
-        if not isinstance(source.storage, Q) or not (adjoint or target.array.flags.c_contiguous):
-            raise _refused(node, f"{node.kind} of {source.storage}")
-        batch, out_height, out_width, channels, *kernel = patches.array.shape
-        sizes = [batch, channels, *image.array.shape[2:], out_height, out_width, *kernel]
-        sizes += [*node.attributes["stride"], *node.attributes["padding"]]
-        operation = self._native.Overlaps if adjoint else self._native.Patches
-        as_stored = _conversion(node, source.storage, target)
-        return _Part(operation(sizes, _numbers(source), _numbers(target), as_stored), (target.label,))
-
-
-def _refused(node: Node, what: str) -> UnsupportedOperationError:
-    where = node.source or "unknown line"
-    return UnsupportedOperationError(f"{node.kind} at {where}: backend 'native' has no {what} in fixed point")
-
-
-def _conversion(node: Node, source: Storage, target: Located) -> tuple[Any, ...]:
-    """Return how numbers of one kind are stored as another: `Conversion` in native/numbers.hpp."""
-    to = target.storage
-    if to is Plain.WHOLE and source is not Plain.WHOLE:
-        raise _refused(node, f"{source} as whole numbers")
-    fixed = isinstance(source, Q)
-    places = source.fraction_bits - to.fraction_bits if isinstance(source, Q) and isinstance(to, Q) else 0
-    step = source.resolution if isinstance(source, Q) else 1.0
-    if not isinstance(to, Q):
-        return fixed, False, places, step, 1.0, 0, 0
-    return fixed, source == to, places, step, 2.0**to.fraction_bits, to.lowest, to.highest
-
-
-def _numbers(place: Located) -> tuple[int, int, list[int]]:
-    """Return a place in the extension's form: `Numbers` in native/numbers.hpp."""
-    return _address(place.array), _kind(place), list(_steps(place.array))
-
 
 def _matrix_of(view: View, number: int) -> View:
     """Return one matrix of a batch."""
@@ -645,21 +410,4 @@ def _matrix_of(view: View, number: int) -> View:
 def _matrix(array: Array) -> tuple[int, ...]:
     """(address, rows, columns, steps of both) of a matrix."""
     rows, columns = array.shape
-    return (_address(array), rows, columns, *_steps(array))
-
-
-def _address(array: Array) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
-
-
-def _steps(array: Array) -> Sequence[int]:
-    """Return strides in elements; 0 along dimensions of size 1."""
-    return [
-        stride // array.itemsize if size > 1 else 0
-        for stride, size in zip(array.strides, array.shape, strict=True)
-    ]
-
-
-def _kind(place: Located) -> int:
-    return 0 if isinstance(place.storage, Q) else _KINDS[str(place.array.dtype)]
+    return (address(array), rows, columns, *steps_of(array))
