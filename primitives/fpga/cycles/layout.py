@@ -1,52 +1,57 @@
-"""Cycles lost to the plain layout when a matrix is read transposed (PPO 3.2.2.2, Fig. 14).
+"""Stalls of the plain layout: cycles for which the array waits while it reads A transposed (PPO 3.2.2.2, Fig. 14).
 
-In PPO the rows of a matrix are read once into streams, size / P cycles for each. The hardware
-(`matrix_buffer.PlainBuffer`) reads a P x P block into registers in P + 1 cycles, whenever the registers hold another
-block. They differ as follows:
+PPO reads the rows of A once, as streams, and counts a cycle for each P elements. The hardware
+(`matrix_buffer.PlainBuffer`) reads A by columns: it copies a whole P x P block into registers, in P + 1 cycles, each
+time that a column of another block is requested. Its stalls differ from those of PPO as follows:
 
 - whole blocks: a block is always read completely, including its part beyond the matrix;
 - read latency: reading a block takes one cycle more than it has rows;
-- visits: NS and IS use a block of A once for each block of C; if the registers no longer hold it, it is read again;
+- visits: NS and IS go through the same blocks of A for each column of blocks of B, and read them again each time;
 - first block: NS and WS read the first block before the first operand is in the array, where no cycle is counted.
 """
-
-from collections.abc import Iterable
 
 from placerl.primitives.fpga.gemm.plan import GemmShape, blocks, checked_dataflow
 
 
 def ppo_stalls(shape: GemmShape, *, side: int) -> int:
-    """Return the cycles that PPO states for reading A (a x b) transposed: one per P elements; `side` is P."""
+    """Return the cycles that PPO states for reading A (a x b) transposed: one per P elements.
+
+    Args:
+        side: P, the rows and columns of the array and of a block.
+    """
     return blocks(shape.a * shape.b, side)
 
 
-def _visits(shape: GemmShape, *, side: int, dataflow: str) -> Iterable[tuple[int, int]]:
-    """Return the blocks of A, as (row, column), in the order in which the dataflow requests their vectors."""
-    rows, inner, columns = (blocks(size, side) for size in (shape.a, shape.b, shape.c))
-    match checked_dataflow(dataflow):
-        case "NS":
-            return ((row, k) for row in range(rows) for _ in range(columns) for k in range(inner))
-        case "WS":
-            return ((row, k) for row in range(rows) for k in range(inner))
-        case _:
-            return ((row, k) for _ in range(columns) for k in range(inner) for row in range(rows))
-
-
-def _gathers(shape: GemmShape, *, side: int, dataflow: str) -> int:
-    """Return how often a block is read: whenever another one than that in the registers is requested."""
-    gathers, held = 0, None
-    for block in _visits(shape, side=side, dataflow=dataflow):
-        gathers += block != held
-        held = block
-    return gathers
-
-
-def plain_stalls(shape: GemmShape, *, side: int, dataflow: str) -> int:
-    """Return the cycles for which the compute unit waits while it reads A transposed from the plain layout.
+def block_reads(shape: GemmShape, *, side: int, dataflow: str) -> int:
+    """Return how many times a block of A is read into the registers during a product in the plain layout.
 
     Args:
         shape: the product A (a x b) times B (b x c).
         side: P, the rows and columns of the array and of a block.
         dataflow: "NS", "WS" or "IS": the order in which blocks of A are requested.
     """
-    return (_gathers(shape, side=side, dataflow=dataflow) - (dataflow != "IS")) * (side + 1)
+    rows, inner, columns = (blocks(size, side) for size in (shape.a, shape.b, shape.c))
+
+    def repeated(visited: int) -> int:
+        """Return the reads of so many blocks, visited once per column of B: a single block stays in the registers."""
+        return visited * columns if visited > 1 else visited
+
+    match checked_dataflow(dataflow):
+        case "NS":  # one row of blocks of A after another
+            return rows * repeated(inner)
+        case "WS":  # each block once, because it stays in the array
+            return rows * inner
+        case _:  # IS: all of A
+            return repeated(rows * inner)
+
+
+def plain_stalls(shape: GemmShape, *, side: int, dataflow: str) -> int:
+    """Return the cycles for which the array waits while A is read transposed from the plain layout.
+
+    Args:
+        shape: the product A (a x b) times B (b x c).
+        side: P, the rows and columns of the array and of a block.
+        dataflow: "NS", "WS" or "IS": the order in which blocks of A are requested.
+    """
+    uncounted = 0 if dataflow == "IS" else 1  # the first block's, before the first operand is in the array
+    return (block_reads(shape, side=side, dataflow=dataflow) - uncounted) * (side + 1)

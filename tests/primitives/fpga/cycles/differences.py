@@ -16,7 +16,6 @@ from placerl.primitives.fpga.cycles.difference_table import (
     replay_difference,
     write,
 )
-from placerl.primitives.fpga.cycles.layout import _gathers, ppo_stalls
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, blocks
 from placerl.primitives.sum_tree import fpga_backend
 from tests.primitives.fpga.convolution.simulation import SimulatedConvolution
@@ -52,15 +51,14 @@ def layout_terms(shape: GemmShape, *, side: int, dataflow: str) -> dict[str, int
         dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs).
 
     Returns:
-        The cycles for "whole blocks", "visits", "read latency" and "first block", which the top of this module
-        explains.
+        The cycles for "whole blocks", "visits", "read latency" and "first block", which `cycles.layout` explains.
     """
     covering = blocks(shape.a, side) * blocks(shape.b, side)
-    gathers = _gathers(shape, side=side, dataflow=dataflow)
+    reads = layout.block_reads(shape, side=side, dataflow=dataflow)
     return {
-        "whole blocks": covering * side - ppo_stalls(shape, side=side),
-        "visits": (gathers - covering) * side,
-        "read latency": gathers,
+        "whole blocks": covering * side - layout.ppo_stalls(shape, side=side),
+        "visits": (reads - covering) * side,
+        "read latency": reads,
         "first block": -(side + 1) if dataflow != "IS" else 0,
     }
 
