@@ -1,11 +1,11 @@
-"""Simulates matrix products on a compute unit: operands are written to its memories, and the product is read back.
+"""Simulates matrix products on a compute unit: stores the operands in its memories, and reads the product back.
 
-    unit = SimulatedUnit(side=16)                  # Verilator: takes seconds to build once, then kept on disk
+    unit = SimulatedUnit(side=16)                  # built by Verilator once, in seconds to minutes, and kept on disk
     outcome = unit.multiply(a, b, dataflow="WS")   # a (M, K), b (K, N) integers
     outcome.product, outcome.cycles, outcome.stalls
 
-Cycles count from the first operand (or weight) in the array to the last sum at its edge; loading the memories and
-reading the result back are not counted.
+Cycles count from the first operand (or weight) in the array to the last sum at its edge; storing the operands and
+reading the product back are not counted.
 """
 
 from collections.abc import Callable
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.compute_unit.matrix_rows import read_back, row_writes
 from placerl.primitives.fpga.compute_unit.unit import compute_unit
 from placerl.primitives.fpga.gemm.core import GemmCore
 from placerl.primitives.fpga.gemm.plan import GemmPlan, GemmShape, Integers, blocks, check_streamed
@@ -98,10 +99,10 @@ class SimulatedUnit:
         """
         core = self.core
         plan = plan_for(core, a, b, dataflow=dataflow, halves=halves)
-        self._check(plan)
+        self._check_room(plan)
         stored_a = plan.a.T if transposed_a else plan.a
-        self._load(stored_a, to_b=0)
-        self._load(plan.b, to_b=1)
+        for matrix, to_b in ((stored_a, False), (plan.b, True)):
+            self._simulation.run({"writes": row_writes(matrix, core, to_b=to_b)}, {})
         command = {
             "gemm": plan.command(),
             "pitch_a": stored_a.shape[1] // core.side,
@@ -111,8 +112,8 @@ class SimulatedUnit:
         }
         run = self._simulation.run({"commands": columns([command])}, {"finished": 1})
         finished = run.outputs["finished"]
-        product = plan.product(self._result(plan))
-        return UnitOutcome(product, int(finished["cycles"][0]), int(finished["stalls"][0]))
+        sums = read_back(self._simulation, plan.words.a, plan.words.c, core)
+        return UnitOutcome(plan.product(sums), int(finished["cycles"][0]), int(finished["stalls"][0]))
 
     def cycles(self, shape: GemmShape, *, dataflow: str = "NS", halves: bool = False) -> int:
         """Return the clock cycles of a product of this shape, from a simulation.
@@ -124,69 +125,14 @@ class SimulatedUnit:
         """
         return self.multiply(*zeros(shape), dataflow=dataflow, halves=halves).cycles
 
-    def _check(self, plan: GemmPlan) -> None:
-        unit, words, side = self.unit, plan.words, plan.side
-        c_blocks = blocks(words.a, side) * blocks(words.c, side)
+    def _check_room(self, plan: GemmPlan) -> None:
+        """Raise ValueError if the unit's memories are too small for a matrix of the product."""
+        side, capacity = plan.side, self.unit.operand_blocks
+        product_blocks = blocks(plan.words.a, side) * blocks(plan.words.c, side)
         for name, found, allowed in (
-            ("a", plan.a.size // side**2, unit.operand_blocks),
-            ("b", plan.b.size // side**2, unit.operand_blocks),
-            ("product", c_blocks, unit.result_blocks),
+            ("a", plan.a.size // side**2, capacity),
+            ("b", plan.b.size // side**2, capacity),
+            ("product", product_blocks, self.unit.result_blocks),
         ):
             if found > allowed:
                 raise ValueError(f"{name}: found {found} blocks of {side} x {side}; allowed: {allowed}")
-
-    def _load(self, matrix: Integers, *, to_b: int) -> None:
-        self._simulation.run({"writes": row_writes(matrix, self.core, to_b=to_b)}, {})
-
-    def _result(self, plan: GemmPlan) -> Integers:
-        """Return the sums, (words.a, words.c, lanes)."""
-        return read_back(self._simulation, plan.words.a, plan.words.c, self.core)
-
-
-def row_writes(matrix: Integers, core: GemmCore, *, to_b: int, base: int = 0) -> dict[str, Any]:
-    """Return the items for a unit's port `writes` that store a matrix; each item is one row of a P x P block.
-
-    Args:
-        matrix: a matrix of whole blocks, as `plan.padded` returns it.
-        to_b: 1 for the memory of B, 0 for that of A.
-        base: number of the block at which the matrix begins.
-
-    Returns:
-        An array for each field of the port, such as `block`, `row` and `words`, with an entry for every item.
-    """
-    side = core.side
-    rows, pitch = matrix.shape[0], matrix.shape[1] // side
-    row, column = np.divmod(np.arange(rows * pitch), pitch)
-    writes = {
-        "to_b": np.full(rows * pitch, to_b),
-        "block": base + row // side * pitch + column,
-        "row": row % side,
-        "words": matrix.reshape(rows * pitch, side),
-    }
-    if core.block_load:
-        writes |= {"mask": np.full(rows * pitch, (1 << side) - 1), "next": np.zeros(rows * pitch, np.int64)}
-    return writes
-
-
-def read_back(
-    model: simulation.Simulation,
-    rows: int,
-    columns: int,
-    core: GemmCore,
-    base: int = 0,
-    ports: tuple[str, str] = ("reads", "rows"),
-) -> Integers:
-    """Read a product from a unit's memory and return its sums, (rows, columns, lanes).
-
-    Args:
-        model: the simulated unit.
-        rows, columns: sizes of the product in words.
-        base: number of the block at which the product begins.
-        ports: names of the unit's ports for requests of rows and for the rows.
-    """
-    side = core.side
-    pitch = blocks(columns, side)
-    row, column = np.divmod(np.arange(rows * pitch), pitch)
-    reads = {"block": base + row // side * pitch + column, "row": row % side}
-    words = model.run({ports[0]: reads}, {ports[1]: len(row)}).outputs[ports[1]]
-    return words.reshape(rows, pitch * side, core.lanes)[:, :columns]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placerl.primitives.fpga import simulation
-from placerl.primitives.fpga.compute_unit.simulation import read_back, row_writes
+from placerl.primitives.fpga.compute_unit.matrix_rows import read_back, row_writes
 from placerl.primitives.fpga.compute_unit.unit import compute_unit
 from placerl.primitives.fpga.convolution.layout_transform import Convolution
 from placerl.primitives.fpga.cycles.convolution import Band, bands
@@ -265,7 +265,7 @@ class SimulatedConvolution:
         base = 0
         for part in np.split(b, ends) if transposed else [b]:
             matrix = padded(part, side)
-            self._simulation.run({"writes": row_writes(matrix, self.core, to_b=1, base=base)}, {})
+            self._simulation.run({"writes": row_writes(matrix, self.core, to_b=True, base=base)}, {})
             base += matrix.size // side**2
 
 

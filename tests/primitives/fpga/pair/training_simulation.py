@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placerl.primitives.fpga import simulation
-from placerl.primitives.fpga.compute_unit.simulation import read_back, row_writes
+from placerl.primitives.fpga.compute_unit.matrix_rows import read_back, row_writes
 from placerl.primitives.fpga.compute_unit.unit import compute_unit
 from placerl.primitives.fpga.gemm.plan import (
     GemmShape,
@@ -102,7 +102,7 @@ class SimulatedTrainingPair:
         """
         whole = padded(checked_operand("matrix", matrix, self.core.width), self.core.side)
         self._check("b" if to_b else "a", base, whole.size // self.core.side**2)
-        writes = row_writes(whole, self.core, to_b=int(to_b), base=base)
+        writes = row_writes(whole, self.core, to_b=to_b, base=base)
         self._simulation.run({f"writes_{unit}": writes}, {})
 
     def run(self, first: Sequence[PairProduct], second: Sequence[PairProduct]) -> int:
