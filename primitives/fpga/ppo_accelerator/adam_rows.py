@@ -1,6 +1,6 @@
 """Adam for rows of P weights of one or of both networks, with gradients of one or of both units (PPO 3.3, Fig. 9).
 
-Golden model: the tests' `GoldenNetwork.update`.
+Golden model: the tests' `GoldenTraining.update`.
 """
 
 from typing import Any

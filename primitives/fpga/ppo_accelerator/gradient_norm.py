@@ -1,6 +1,6 @@
 """The sum of the squares of two networks' gradients, by whose root they are clipped, as PPO's baseline PPO2 does (5.1).
 
-Golden model: the tests' `GoldenNetwork.norm_parts`.
+Golden model: the tests' `GoldenTraining.norm_parts`.
 """
 
 import math

@@ -1,9 +1,32 @@
-"""The golden model of the layout transformation: which elements it moves."""
+"""The golden models of the layout transformation: which elements it moves, and the matrix that it makes of a tensor."""
 
 from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from placerl.primitives.fpga.convolution.layout_transform import Convolution
 from placerl.primitives.fpga.gemm.plan import blocks
+
+
+def toeplitz(images: NDArray[Any], kernel: tuple[int, int], stride: int) -> NDArray[Any]:
+    """Return the windows of images, (N, H, W, C), as rows: (windows, kernel rows x columns x C)."""
+    windows = np.lib.stride_tricks.sliding_window_view(images, kernel, axis=(1, 2))[:, ::stride, ::stride]
+    return np.ascontiguousarray(windows.transpose(0, 1, 2, 4, 5, 3)).reshape(
+        -1, kernel[0] * kernel[1] * images.shape[3]
+    )
+
+
+def dilated(images: NDArray[Any], stride: int) -> NDArray[Any]:
+    """Return images, (N, H, W, C), with stride - 1 zeros between neighbouring pixels.
+
+    A transposed convolution is a convolution over such images in steps of 1.
+    """
+    n, height, width, channels = images.shape
+    wide = np.zeros((n, (height - 1) * stride + 1, (width - 1) * stride + 1, channels), images.dtype)
+    wide[:, ::stride, ::stride] = images
+    return wide
 
 
 def move_cycles(convolution: Convolution, *, lanes: int) -> int:

@@ -1,7 +1,5 @@
 """The golden model of the convolutional accelerator: float32 operations in the order of the hardware, bit by bit."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -9,25 +7,15 @@ import numpy as np
 from placerl.primitives.fpga.convolution.layer_shape import LayerShape
 from placerl.primitives.fpga.convolution.program import ImageProgram
 from placerl.primitives.fpga.floating_point import golden as floating
-from placerl.primitives.fpga.learner_pipeline.update_unit import adam_program
-from placerl.primitives.fpga.ppo_accelerator.gradient_norm import PARTS
 from placerl.primitives.fpga.ppo_accelerator.row_programs import activation_program, derivative_program
+from tests.primitives.fpga.convolution.golden import dilated, toeplitz
 from tests.primitives.fpga.gemm.float_golden import Floats, product
-
-ONE_SAMPLE = adam_program(1)
+from tests.primitives.fpga.ppo_accelerator.golden_training import GoldenTraining
 
 
 def padded_lines(tensor: Floats, side: int) -> Floats:
     """Return a tensor, (..., C), with channels of 0 at its end that fill the last line of `side` numbers."""
     return np.pad(tensor, [(0, 0)] * (tensor.ndim - 1) + [(0, -tensor.shape[-1] % side)])
-
-
-def toeplitz(images: Floats, kernel: tuple[int, int], stride: int) -> Floats:
-    """Return the windows of images, (N, H, W, C), as rows: (windows, kernel rows x columns x C)."""
-    windows = np.lib.stride_tricks.sliding_window_view(images, kernel, axis=(1, 2))[:, ::stride, ::stride]
-    return np.ascontiguousarray(windows.transpose(0, 1, 2, 4, 5, 3)).reshape(
-        -1, kernel[0] * kernel[1] * images.shape[3]
-    )
 
 
 def stored_weights(kernels: Floats, biases: Floats, side: int) -> Floats:
@@ -58,27 +46,8 @@ class ImagePass(NamedTuple):
     output: Floats
 
 
-@dataclass
-class GoldenImages:
-    """A network in the accelerator, with Adam's moments.
-
-    Attributes:
-        program: the network and its dataflows.
-        weights, means, squares: of W_1 to W_L, as stored (`stored_weights`).
-        activation: "tanh" or "relu".
-    """
-
-    program: ImageProgram
-    weights: list[Floats]
-    means: list[Floats]
-    squares: list[Floats]
-    activation: str
-
-    @classmethod
-    def of(cls, program: ImageProgram, weights: Sequence[Floats], activation: str) -> "GoldenImages":
-        """Return a network before its first update: Adam's moments are 0."""
-        means, squares = ([np.zeros_like(w) for w in weights] for _ in range(2))
-        return cls(program, list(weights), means, squares, activation)
+class GoldenImages(GoldenTraining[ImageProgram]):
+    """A network in the accelerator, of which each W_l is stored as `stored_weights` returns it."""
 
     def forward(self, images: Floats) -> ImagePass:
         """Return the forward pass of observations, (M, H, W, C)."""
@@ -125,38 +94,9 @@ class GoldenImages:
                 deltas = numbers.reshape(-1, self.program.shapes[layer - 2].out_lines * side)
         return found[::-1]
 
-    def norm_parts(self, gradients: Sequence[Floats]) -> Floats:
-        """Return the partial sums of the gradients' squares, (`PARTS`,): lines come row by row, from the last layer."""
-        parts, turn, side = np.zeros(PARTS, np.float32), 0, self.program.side
-        for gradient in reversed(gradients):
-            columns = list(floating.multiply(gradient, gradient).reshape(-1, side).T)
-            while len(columns) > 1:
-                sums = [floating.add(*pair) for pair in zip(columns[::2], columns[1::2], strict=False)]
-                columns = sums + columns[len(columns) // 2 * 2 :]
-            for square in columns[0]:
-                parts[turn % PARTS] = floating.add(parts[turn % PARTS], square)
-                turn += 1
-        return parts
-
-    def update(
-        self, gradients: Sequence[Floats], rate: float, root: float, scale: float | None = None
-    ) -> None:
-        """Take Adam's step.
-
-        Args:
-            rate, root: Adam's `update_unit.corrections` of this step.
-            scale: what the gradients are multiplied by; None: they are not.
-        """
-        for index, gradient in enumerate(gradients):
-            total = floating.add(gradient, np.zeros_like(gradient))
-            if scale is not None:
-                total = floating.multiply(total, np.float32(scale))
-            numbers = [total, self.weights[index], self.means[index], self.squares[index]]
-            results = ONE_SAMPLE.golden(
-                [*numbers, np.asarray(rate, np.float32), np.asarray(root, np.float32)]
-            )
-            new = [np.asarray(each, np.float32) for each in results]
-            self.weights[index], self.means[index], self.squares[index] = new
+    def rows(self, gradient: Floats) -> Floats:
+        """Return a layer's gradient in lines of P numbers, row by row."""
+        return gradient.reshape(-1, self.program.side)
 
     def _windows(self, shape: LayerShape, tensor: Floats) -> Floats:
         rows = toeplitz(tensor, shape.layer.kernel, shape.stride)
@@ -165,8 +105,7 @@ class GoldenImages:
     def _dilated(self, shape: LayerShape, deltas: Floats, images: int) -> Floats:
         """Return gradients with zeros between and around them, (M, rows, columns, C)."""
         around = shape.layer.kernel[0] - 1
-        wide = np.zeros((images, *shape.dilated_size, deltas.shape[-1]), np.float32)
-        wide[:, :: shape.stride, :: shape.stride] = deltas.reshape(images, *shape.layer.out_size, -1)
+        wide = dilated(deltas.reshape(images, *shape.layer.out_size, -1), shape.stride)
         return np.pad(wide, ((0, 0), (around, around), (around, around), (0, 0)))
 
     def _turned(self, shape: LayerShape, weights: Floats) -> Floats:

@@ -30,6 +30,7 @@ from placerl.primitives.fpga.gemm.plan import (
     padded,
 )
 from placerl.primitives.fpga.simulation.ports import columns
+from tests.primitives.fpga.convolution.golden import dilated
 from tests.primitives.fpga.convolution.unit import BANDS, ConvolutionUnit
 from tests.primitives.fpga.cycles.convolution import band_shape
 from tests.primitives.fpga.interpreter import Start
@@ -50,19 +51,6 @@ class ConvolutionOutcome:
     result: Integers
     cycles: int
     product_cycles: tuple[int, ...]
-
-
-def dilated(images: Integers, stride: int) -> Integers:
-    """Return `images`, (N, H, W, C), with stride - 1 zeros between neighbouring pixels.
-
-    A transposed convolution is a convolution over such images in steps of 1.
-    """
-    if stride == 1:
-        return images
-    n, height, width, channels = images.shape
-    wide = np.zeros((n, (height - 1) * stride + 1, (width - 1) * stride + 1, channels), np.int64)
-    wide[:, ::stride, ::stride] = images
-    return wide
 
 
 class SimulatedConvolution:

@@ -47,12 +47,12 @@ def check_steps(
         gradients, scale, runs = golden.gradients(passed, deltas), None, [program.training()]
         cycles, parts = host.train(deltas, learning_rate=RATE, step=step, clip=clip)
         if clip is not None:
-            assert parts == golden.norm_parts(gradients).tolist()
+            assert parts == golden.norm_parts([gradients]).tolist()
             scale = clip_scale(parts, clip)
             assert scale < 1
             *found, update = runs[0].products
             runs = [replace(runs[0], products=found), ImageRun(products=[update])]
-        golden.update(gradients, *corrections(RATE, step), scale)
+        golden.update([gradients], *corrections(RATE, step), scale)
         expected = [model.run_cycles(run, clips=clip is not None, **options).total for run in runs]
         assert cycles == sum(expected)
         for found, expected in zip(host.weights(), golden.weights, strict=True):

@@ -19,6 +19,7 @@ from placerl.primitives.fpga.cycles import gemm
 from placerl.primitives.fpga.cycles.convolution import MOVE_CYCLES, Band
 from placerl.primitives.fpga.gemm.core import GemmCore
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS
+from tests.primitives.fpga.convolution.golden import toeplitz
 from tests.primitives.fpga.convolution.simulation import SimulatedConvolution
 from tests.primitives.fpga.convolution.unit import ConvolutionUnit
 from tests.primitives.fpga.cycles import convolution as model
@@ -219,12 +220,12 @@ def test_a_convolution_of_pong_in_float32_is_the_golden_models_bit_by_bit() -> N
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (1, 84, 84, 4)).astype(np.float32) / np.float32(255)
     kernels = rng.standard_normal((8, 8, 4, 32)).astype(np.float32)
-    windows = np.lib.stride_tricks.sliding_window_view(images, (8, 8), axis=(1, 2))[:, ::4, ::4]
-    toeplitz = np.ascontiguousarray(windows.transpose(0, 1, 2, 4, 5, 3)).reshape(400, 256)
     for dataflow in ("NS", "IS"):
         outcome = pong.forward(
             float_golden.words(images), float_golden.words(kernels), stride=4, dataflow=dataflow
         )
-        expected = float_golden.product(toeplitz, kernels.reshape(256, 32), side=4, dataflow=dataflow)
+        expected = float_golden.product(
+            toeplitz(images, (8, 8), 4), kernels.reshape(256, 32), side=4, dataflow=dataflow
+        )
         assert outcome.result.shape == (1, 20, 20, 32)
         np.testing.assert_array_equal(outcome.result.reshape(400, 32), float_golden.words(expected))
