@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.compute_unit.matrix_rows import row_places
 from placerl.primitives.fpga.convolution.accelerator import ConvolutionalAccelerator, ImageMemory, ImageSizes
 from placerl.primitives.fpga.convolution.program import ONES_LINE, ImageProgram
 from placerl.primitives.fpga.host import float_word
@@ -14,9 +15,9 @@ from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
 from placerl.primitives.fpga.ppo_accelerator.gradient_norm import clip_scale
 from placerl.primitives.fpga.simulation.ports import columns
 from tests.primitives.fpga.convolution.image_golden import padded_lines
-from tests.primitives.fpga.gemm.float_golden import Floats
+from tests.primitives.fpga.gemm.float_golden import Floats, floats
 from tests.primitives.fpga.interpreter import Start
-from tests.primitives.fpga.ppo_accelerator.simulation import row_floats, row_items
+from tests.primitives.fpga.ppo_accelerator.simulation import row_items
 
 
 def sizes_for(*programs: ImageProgram, **options: Any) -> ImageSizes:
@@ -77,9 +78,7 @@ class SimulatedImages:
         self._lines(self.program.activation_line(0), padded_lines(images, side).reshape(-1, side))
         count = self.program.batch * self.program.shapes[-1].out_lines
         outputs = self._run(0, {"outputs": count})
-        return row_floats(outputs["outputs"], side).reshape(self.program.batch, -1), int(
-            outputs["finished"][0]
-        )
+        return floats(outputs["outputs"]).reshape(self.program.batch, -1), int(outputs["finished"][0])
 
     def train(
         self, deltas: Floats, *, learning_rate: float, step: int, clip: float | None = None
@@ -98,8 +97,7 @@ class SimulatedImages:
         if clip is None:
             return int(self._run(1, {})["finished"][0]), []
         cycles = int(self._run(1, {}, slice(-1))["finished"][0])
-        words: Any = self.simulation.read("parts")
-        parts = np.asarray(words).astype(np.uint32).view(np.float32).tolist()
+        parts = floats(self.simulation.read("parts")).tolist()
         self.simulation.write("scale", float_word(clip_scale(parts, clip)))
         return cycles + int(self._run(1, {}, slice(-1, None))["finished"][0]), parts
 
@@ -107,12 +105,10 @@ class SimulatedImages:
         """Return W_1 to W_L as stored, with whole blocks of the biases."""
         found, side = [], self.program.side
         for layer, shape in enumerate(self.program.shapes, 1):
-            size = shape.weight_rows * shape.out_lines
-            block = np.repeat(self.program.weight_base(layer) + np.arange(size), side)
-            reads = {"block": block, "row": np.tile(np.arange(side), size)}
-            rows = self.simulation.run({"reads": reads}, {"rows": len(block)}).outputs["rows"]
-            words = row_floats(rows, side).reshape(shape.weight_rows, shape.out_lines, side, side)
-            found.append(words.transpose(0, 2, 1, 3).reshape(shape.weight_rows * side, -1))
+            rows, base = shape.weight_rows * side, self.program.weight_base(layer)
+            reads = row_places(rows, shape.out_lines, side=side, base=base)
+            words = self.simulation.run({"reads": reads}, {"rows": rows * shape.out_lines}).outputs["rows"]
+            found.append(floats(words).reshape(rows, -1))
         return found
 
     def _run(self, number: int, expected: dict[str, int], part: slice = slice(None)) -> dict[str, Any]:
@@ -128,9 +124,9 @@ class SimulatedImages:
         return self.simulation.run({"runs": columns([run])}, {"finished": 1, **expected}).outputs
 
     def _lines(self, first: int, lines: Floats) -> None:
-        bits: NDArray[Any] = np.ascontiguousarray(lines, np.float32).view(np.uint32).astype(np.int64)
         places = {"block": first + np.arange(len(lines)), "row": np.zeros(len(lines), np.int64)}
-        self._write(ImageMemory.TENSORS, {**places, "words": bits})
+        words = np.ascontiguousarray(lines, np.float32).view(np.uint32)
+        self._write(ImageMemory.TENSORS, {**places, "words": words})
 
     def _write(self, memory: ImageMemory, items: dict[str, NDArray[Any]]) -> None:
         fixed = {"memory": np.full(len(items["row"]), memory.value)}

@@ -11,6 +11,7 @@ from amaranth.lib import wiring
 from placerl.primitives.fpga.export import toolchain, verilog
 from placerl.primitives.fpga.export.shared_unit import SharedUnit
 from placerl.primitives.fpga.vector.reduce_unit import ReduceUnit
+from tests.primitives.fpga.gemm.float_golden import floats
 from tests.primitives.fpga.interpreter import interpreted
 
 
@@ -47,7 +48,7 @@ def test_the_wrapped_unit_gives_its_results() -> None:
         "scale": np.zeros(3, np.int64),
     }
     run = interpreted(UNIT).run({"items": items}, {"results": 1})
-    assert run.outputs["results"].astype(np.uint32).view(np.float32) == 7
+    assert floats(run.outputs["results"]) == 7
 
 
 @pytest.mark.skipif(

@@ -46,6 +46,6 @@ def words(numbers: Any) -> NDArray[np.int64]:
     return np.ascontiguousarray(numbers, np.float32).view(np.int32).astype(np.int64)
 
 
-def floats(words: NDArray[np.int64]) -> Floats:
-    """Return the float32 numbers of words, signed integers of 32 bits, as the core's ports give them."""
-    return words.astype(np.int32).view(np.float32)
+def floats(words: Any) -> Floats:
+    """Return the float32 numbers of words, integers of 32 bits, signed or not, as ports give them."""
+    return np.asarray(words).astype(np.uint32).view(np.float32)

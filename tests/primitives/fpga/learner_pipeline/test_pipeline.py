@@ -19,6 +19,7 @@ from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerSh
 from placerl.primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
 from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
 from tests.primitives.fpga.convolution.golden import move_cycles
+from tests.primitives.fpga.gemm.float_golden import floats
 from tests.primitives.fpga.interpreter import interpreted
 from tests.primitives.fpga.learner_pipeline import golden as model
 from tests.primitives.fpga.learner_pipeline.golden import update_latency
@@ -132,7 +133,7 @@ def test_a_convolution_is_a_layer_whose_samples_are_its_windows() -> None:
         ],
         axis=1,
     )
-    updated = run.outputs["updated_0"]["weights"].astype(np.uint32).view(np.float32)
+    updated = floats(run.outputs["updated_0"]["weights"])
     np.testing.assert_allclose(updated, model.words(layer, expected), atol=1e-5)
     assert np.abs(updated - model.words(layer, weight)).min() > RATE / 2, "every weight moved"
 

@@ -11,6 +11,7 @@ from placerl.primitives.fpga.map_accelerator.registers import REGISTERS, fractio
 from placerl.primitives.fpga.map_accelerator.settings import AcceleratorSettings
 from placerl.primitives.fpga.simulation.base import Simulation, SimulationStalledError
 from placerl.primitives.fpga.simulation.ports import pack
+from tests.primitives.fpga.gemm.float_golden import floats
 from tests.primitives.fpga.learner_pipeline.golden import words as memory_words
 from tests.primitives.fpga.map_accelerator.golden import StepHyperparameters
 
@@ -74,7 +75,7 @@ class AcceleratorHost:
         run = self.simulation.run({}, {"m_axis_weights": self.settings.weight_words})
         beats = run.outputs["m_axis_weights"]
         assert isinstance(beats, Mapping)
-        numbers = np.asarray(beats["data"]).astype(np.uint32).view(np.float32)
+        numbers = floats(beats["data"])
         found, at = [], 0
         for layer in self.settings.networks:
             part = numbers[at : at + layer.words * layer.lanes]

@@ -14,14 +14,9 @@ from placerl.primitives.fpga.ppo_accelerator.host_registers import registers
 from placerl.primitives.fpga.ppo_accelerator.step import Step
 from placerl.primitives.fpga.ppo_accelerator.top import PpoAcceleratorTop
 from placerl.primitives.fpga.simulation.ports import columns, pack
-from tests.primitives.fpga.gemm.float_golden import Floats
+from tests.primitives.fpga.gemm.float_golden import Floats, floats
 from tests.primitives.fpga.interpreter import Start
-from tests.primitives.fpga.ppo_accelerator.simulation import (
-    Run,
-    SimulatedAccelerator,
-    row_floats,
-    row_items,
-)
+from tests.primitives.fpga.ppo_accelerator.simulation import Run, SimulatedAccelerator, row_items
 
 
 class HostedAccelerator(SimulatedAccelerator):
@@ -63,7 +58,7 @@ class HostedAccelerator(SimulatedAccelerator):
             self.registers.write(read_weights=int(block) | network << 16 | 1 << 17)
             rows = self._taken({"m_axis_weights": self.sizes.side})["m_axis_weights"]
             found.append(_words(rows["data"], self.sizes.side))
-        return row_floats(np.concatenate(found), self.sizes.side)
+        return floats(np.concatenate(found))
 
     def _run(
         self, runs: dict[int, Run], shared: bool, rows: dict[int, int]
@@ -79,7 +74,7 @@ class HostedAccelerator(SimulatedAccelerator):
                 assert sent["last"].tolist() == [0] * (rows[unit] - 1) + [1], (
                     "the packet ends with its last row"
                 )
-                found[unit] = row_floats(_words(sent["data"], self.sizes.side), self.sizes.side)[:, 0]
+                found[unit] = floats(_words(sent["data"], self.sizes.side))
         while not self.registers.read("events") & 1:
             self.simulation.step(100)
         return found, {network: self.registers.read(f"cycles_{network}") for network in runs}
@@ -87,7 +82,7 @@ class HostedAccelerator(SimulatedAccelerator):
     def norm_parts(self, network: int) -> list[float]:
         """Return the partial sums of the squares of a network's gradients, after they were measured."""
         words = [self.registers.read(f"square_{network}_{part}") for part in range(PARTS)]
-        return np.array(words, np.uint32).view(np.float32).tolist()
+        return floats(words).tolist()
 
     def _measure(self, networks: Sequence[int]) -> None:
         self.registers.write(measures=sum(1 << network for network in networks))

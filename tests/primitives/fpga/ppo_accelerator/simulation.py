@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placerl.primitives.fpga import simulation
+from placerl.primitives.fpga.compute_unit.matrix_rows import row_places
 from placerl.primitives.fpga.gemm.plan import padded
 from placerl.primitives.fpga.host import float_word
 from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
@@ -22,7 +23,7 @@ from placerl.primitives.fpga.ppo_accelerator.accelerator import AcceleratorSizes
 from placerl.primitives.fpga.ppo_accelerator.gradient_norm import clip_scale
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
 from placerl.primitives.fpga.simulation.ports import columns
-from tests.primitives.fpga.gemm.float_golden import Floats
+from tests.primitives.fpga.gemm.float_golden import Floats, floats
 from tests.primitives.fpga.interpreter import Start
 from tests.primitives.fpga.ppo_accelerator.golden import with_ones
 
@@ -38,15 +39,9 @@ def row_items(matrix: Floats, side: int, base: int) -> dict[str, NDArray[Any]]:
         side: P.
         base: its first block.
     """
-    bits = np.ascontiguousarray(matrix, np.float32).view(np.uint32).astype(np.int64)
-    whole = padded(bits, side)
-    pitch = whole.shape[1] // side
-    row, column = np.divmod(np.arange(whole.shape[0] * pitch), pitch)
-    return {
-        "block": base + row // side * pitch + column,
-        "row": row % side,
-        "words": whole.reshape(-1, side),
-    }
+    whole = padded(np.ascontiguousarray(matrix, np.float32).view(np.uint32), side)
+    places = row_places(len(whole), whole.shape[1] // side, side=side, base=base)
+    return {**places, "words": whole.reshape(-1, side)}
 
 
 class SimulatedAccelerator:
@@ -155,7 +150,7 @@ class SimulatedAccelerator:
     def norm_parts(self, network: int) -> list[float]:
         """Return the partial sums of the squares of a network's gradients, after they were measured."""
         words: Any = self.simulation.read(f"parts_{network}")
-        return np.asarray(words).astype(np.uint32).view(np.float32).tolist()
+        return floats(words).tolist()
 
     def _measure(self, networks: Sequence[int]) -> None:
         """Let the runs of some networks measure their gradients."""
@@ -184,7 +179,7 @@ class SimulatedAccelerator:
         self.simulation.run({"writes": {**fixed, **items}}, {})
 
     def _read(self, network: int, blocks: NDArray[Any]) -> Floats:
-        """Return blocks of weights, (blocks, P, P)."""
+        """Return the rows of blocks of weights, (blocks x P, P)."""
         side = self.sizes.side
         count = len(blocks) * side
         reads = {
@@ -192,7 +187,7 @@ class SimulatedAccelerator:
             "block": np.repeat(blocks, side),
             "row": np.tile(np.arange(side), len(blocks)),
         }
-        return row_floats(self.simulation.run({"reads": reads}, {"rows": count}).outputs["rows"], side)
+        return floats(self.simulation.run({"reads": reads}, {"rows": count}).outputs["rows"])
 
     def _run(
         self, runs: dict[int, Run], shared: bool, rows: dict[int, int]
@@ -214,9 +209,7 @@ class SimulatedAccelerator:
         wanted: dict[str | tuple[str, ...], int] = {f"finished_{network}": 1 for network in runs}
         wanted.update({f"outputs_{unit}": count for unit, count in rows.items()})
         outputs = self.simulation.run(inputs, wanted).outputs
-        found = {
-            unit: row_floats(outputs[f"outputs_{unit}"]["words"], self.sizes.side)[:, 0] for unit in rows
-        }
+        found = {unit: floats(outputs[f"outputs_{unit}"]["words"]) for unit in rows}
         return found, {network: int(outputs[f"finished_{network}"][0]) for network in runs}
 
     def _set(self, name: str, word: int) -> None:
@@ -233,9 +226,3 @@ def _output(rows: Floats, program: NetworkProgram) -> Floats:
         parts.append(block_row.transpose(1, 0, 2).reshape(count, -1))
         at += count * columns_
     return np.concatenate(parts)[:, : program.batch]
-
-
-def row_floats(words: Any, side: int) -> Floats:
-    """Return float32 numbers, (blocks or rows, P or 1, P), from rows of P words."""
-    numbers = np.ascontiguousarray(words).astype(np.uint32).view(np.float32)
-    return numbers.reshape(-1, 1, side)
