@@ -12,6 +12,7 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from placerl.primitives.fpga.compute_unit.row_ports import transpose_request
 from placerl.primitives.fpga.compute_unit.weight_banks import BankedBuffer
 from placerl.primitives.fpga.gemm.control import INDEX_BITS, Axis, Dataflow, GemmCommand, VectorRequest
 from placerl.primitives.fpga.gemm.core import GemmCore
@@ -148,12 +149,7 @@ class ComputeUnit(wiring.Component):
             ]
             for word, of_a, of_b in zip(core.weights, a.weights, b.weights, strict=True):
                 m.d.comb += word.eq(Mux(weights_stay, of_a, of_b))
-        with m.If(command.transposed_a):
-            m.d.comb += [
-                a.request.axis.eq(Mux(core.a.axis == Axis.ROW, Axis.COLUMN, Axis.ROW)),
-                a.request.block_row.eq(core.a.block_column),
-                a.request.block_column.eq(core.a.block_row),
-            ]
+        transpose_request(m, command.transposed_a, a.request, core.a)
         waits = core.a.valid & ~a.ready
         m.d.comb += [core.ready.eq(~waits), core.a_data.eq(a.data), core.b_data.eq(b.data)]
         m.d.comb += [taken.eq(sums) for taken, sums in zip(result.tile_sums, core.tile_sums, strict=True)]

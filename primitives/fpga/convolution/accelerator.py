@@ -20,6 +20,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from placerl.primitives.fpga.compute_unit.row_ports import read_row, transpose_request, write_row
 from placerl.primitives.fpga.compute_unit.weight_banks import BankedBuffer
 from placerl.primitives.fpga.convolution.row_mover import RowMover, moved_line
 from placerl.primitives.fpga.convolution.step import LINE_BITS, ProductKind, ProductStep, TransformStep
@@ -250,9 +251,7 @@ class ConvolutionalAccelerator(wiring.Component):
         for memory, chosen in ((self.windows, ~path.to_deltas), (self.deltas, path.to_deltas)):
             m.d.comb += [
                 memory.write_enable.eq(path.written & chosen),
-                memory.write_block.eq(path.block),
-                memory.write_row.eq(path.row),
-                memory.write_data.as_value().eq(path.words.as_value()),
+                *write_row(memory, path.block, path.row, path.words),
             ]
 
     def _product(self, m: Module, state: Signal) -> None:
@@ -282,12 +281,7 @@ class ConvolutionalAccelerator(wiring.Component):
             weights.as_blocks.eq(stationary_b),
             weights.flipped.eq(derives),
         ]
-        with m.If(gathers):
-            m.d.comb += [
-                windows.request.axis.eq(Mux(core.a.axis == Axis.ROW, Axis.COLUMN, Axis.ROW)),
-                windows.request.block_row.eq(core.a.block_column),
-                windows.request.block_column.eq(core.a.block_row),
-            ]
+        transpose_request(m, gathers, windows.request, core.a)
         with m.If(computes):
             m.d.comb += weights.request.eq(core.b)
             with m.If(derives):
@@ -428,16 +422,12 @@ class ConvolutionalAccelerator(wiring.Component):
         m.d.comb += [
             weights.write_mask.eq(-1),
             weights.write_enable.eq(adam.written),
-            weights.write_block.eq(adam.to_block),
-            weights.write_row.eq(adam.to_row),
-            weights.write_data.as_value().eq(adam.new_weights.as_value()),
+            *write_row(weights, adam.to_block, adam.to_row, adam.new_weights),
         ]
         with m.If(taken & (payload.memory == ImageMemory.WEIGHTS)):
             m.d.comb += [
                 weights.write_enable.eq(1),
-                weights.write_block.eq(payload.block),
-                weights.write_row.eq(payload.row),
-                weights.write_data.as_value().eq(payload.words.as_value()),
+                *write_row(weights, payload.block, payload.row, payload.words),
             ]
         reads, rows, mover = self.reads, self.rows, self.mover
         reading = reads.valid & reads.ready
@@ -447,15 +437,10 @@ class ConvolutionalAccelerator(wiring.Component):
         ]
         applies = mover.moves & (self.queues[1].step.kind == ProductKind.APPLY)
         with m.If(reading | applies):
-            m.d.comb += [
-                weights.request.valid.eq(1),
-                weights.request.axis.eq(Axis.ROW),
-                weights.request.block_row.eq(0),
-                weights.request.block_column.eq(Mux(busy, mover.wanted.block, reads.payload.block)),
-                weights.request.offset.eq(Mux(busy, mover.wanted.row, reads.payload.row)),
-                weights.base.eq(Mux(busy, self.queues[1].step.base_gradient, Const(0))),
-                weights.as_blocks.eq(0),
-            ]
+            block = Mux(busy, mover.wanted.block, reads.payload.block)
+            row = Mux(busy, mover.wanted.row, reads.payload.row)
+            base = Mux(busy, self.queues[1].step.base_gradient, Const(0))
+            m.d.comb += read_row(weights, block, row, base)
         with m.If(reading):
             m.d.sync += rows.valid.eq(1)
         with m.Elif(rows.ready):

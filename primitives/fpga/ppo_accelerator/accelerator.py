@@ -14,11 +14,12 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from placerl.primitives.fpga.compute_unit.row_ports import read_row, write_row
 from placerl.primitives.fpga.compute_unit.weight_banks import BankedBuffer
 from placerl.primitives.fpga.floating_point.arithmetic import Add
 from placerl.primitives.fpga.floating_point.words import WORD_BITS, delayed
 from placerl.primitives.fpga.gemm.arithmetic import FLOAT32
-from placerl.primitives.fpga.gemm.control import INDEX_BITS, Axis
+from placerl.primitives.fpga.gemm.control import INDEX_BITS
 from placerl.primitives.fpga.ppo_accelerator.adam_rows import AdamRows, latency
 from placerl.primitives.fpga.ppo_accelerator.gradient_norm import PARTS, GradientNorm
 from placerl.primitives.fpga.ppo_accelerator.sequencer import CYCLE_BITS, NetworkSequencer
@@ -174,7 +175,7 @@ class PpoAccelerator(wiring.Component):
 
     def _weights(self, m: Module, memories: list[BankedBuffer], adam: AdamRows) -> None:
         """Connect the weights: those of network k to unit k, and to the other one if both train this network."""
-        reads = self.reads.payload
+        reads, writes = self.reads.payload, self.writes.payload
         for k, (memory, unit) in enumerate(zip(memories, self.units, strict=True)):
             listens, other = self.sequencers[1 - k].shared, memories[1 - k]
             port = unit.weights
@@ -189,31 +190,17 @@ class PpoAccelerator(wiring.Component):
                 port.data.as_value().eq(Mux(listens, other.data.as_value(), memory.data.as_value())),
                 memory.write_mask.eq(-1),
                 memory.write_next.eq(0),
-                memory.write_block.eq(adam.to_block),
-                memory.write_row.eq(adam.to_row),
-                memory.write_data.as_value().eq(adam.new_weights.as_value()),
+                *write_row(memory, adam.to_block, adam.to_row, adam.new_weights),
             ]
             for mine, theirs, word in zip(memory.weights, other.weights, port.weights, strict=True):
                 m.d.comb += word.eq(Mux(listens, theirs, mine))
-            from_host = self.writes.valid & self.writes.ready & (self.writes.payload.owner == k)
-            loads = from_host & (self.writes.payload.memory == HostMemory.WEIGHTS)
+            from_host = self.writes.valid & self.writes.ready & (writes.owner == k)
+            loads = from_host & (writes.memory == HostMemory.WEIGHTS)
             m.d.comb += memory.write_enable.eq(loads | (adam.written & (adam.to_network == k)))
             with m.If(loads):
-                m.d.comb += [
-                    memory.write_block.eq(self.writes.payload.block),
-                    memory.write_row.eq(self.writes.payload.row),
-                    memory.write_data.as_value().eq(self.writes.payload.words.as_value()),
-                ]
+                m.d.comb += write_row(memory, writes.block, writes.row, writes.words)
             with m.If(self.reads.valid & self.reads.ready & (reads.owner == k)):
-                m.d.comb += [
-                    memory.request.valid.eq(1),
-                    memory.request.axis.eq(Axis.ROW),
-                    memory.request.block_row.eq(0),
-                    memory.request.block_column.eq(reads.block),
-                    memory.request.offset.eq(reads.row),
-                    memory.base.eq(0),
-                    memory.as_blocks.eq(0),
-                ]
+                m.d.comb += read_row(memory, reads.block, reads.row)
 
     def _update(self, m: Module, adam: AdamRows) -> None:
         """Give Adam to one network at a time, and connect the gradients' rows."""

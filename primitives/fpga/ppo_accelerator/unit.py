@@ -11,6 +11,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from placerl.primitives.fpga.compute_unit.row_ports import transpose_request
 from placerl.primitives.fpga.compute_unit.weight_banks import BankedBuffer
 from placerl.primitives.fpga.export.platform import shared
 from placerl.primitives.fpga.floating_point.words import WORD_BITS, delayed
@@ -206,8 +207,8 @@ class AcceleratorUnit(wiring.Component):
                 self.weights.request.eq(core.a),
                 activations.request.eq(core.b),
             ]
-            _transposed(m, derive, self.weights.request, core.a)
-            _transposed(m, update, activations.request, core.b)
+            transpose_request(m, derive, self.weights.request, core.a)
+            transpose_request(m, update, activations.request, core.b)
             with m.If(core.command.ready & core.command.valid):
                 m.d.sync += entered.eq(1)
             with m.If(entered & core.idle):
@@ -344,13 +345,3 @@ class AcceleratorUnit(wiring.Component):
                 Cat(written.block, written.row).eq(delta_place),
                 written.words.as_value().eq(derived_words),
             ]
-
-
-def _transposed(m: Module, condition: Value, request: Any, wanted: Any) -> None:
-    """Turn a request for a row or a column of a matrix into one for its transpose, if the condition holds."""
-    with m.If(condition):
-        m.d.comb += [
-            request.axis.eq(Mux(wanted.axis == Axis.ROW, Axis.COLUMN, Axis.ROW)),
-            request.block_row.eq(wanted.block_column),
-            request.block_column.eq(wanted.block_row),
-        ]
