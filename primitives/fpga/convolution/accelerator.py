@@ -41,8 +41,10 @@ from placerl.primitives.fpga.ppo_accelerator.gradient_norm import PARTS, Gradien
 from placerl.primitives.fpga.ppo_accelerator.row_programs import (
     ActivationLane,
     DerivativeLane,
+    activation_name,
     activation_program,
     derivative_program,
+    row_cycles,
 )
 
 CYCLE_BITS = 40
@@ -95,11 +97,8 @@ def flush_cycles(sizes: ImageSizes) -> dict[str, int]:
 
     With clipping, a gradient counts as written once its squares are in the sum.
     """
-    name = "relu" if sizes.relu else "tanh"
     return {
-        "OUTPUT": 1,
-        "ACTIVATE": 1 + activation_program(name).latency,
-        "DERIVE": 1 + derivative_program(name).latency,
+        **row_cycles(sizes.relu),
         "ACCUMULATE": 1 + Add.latency + sizes.clips * gradient_norm.latency(sizes.side),
         "APPLY": 1 + adam_rows.latency(sizes.clips),
     }
@@ -349,7 +348,7 @@ class ConvolutionalAccelerator(wiring.Component):
     def _paths(self, m: Module, platform: Any, words: list[Any], kind: Any) -> None:
         """Add the lanes through which rows go, which arrive a cycle after they were wanted, and their writes."""
         side, step, adam = self.sizes.side, self.queues[1].step, self.adam
-        name = "relu" if self.sizes.relu else "tanh"
+        name = activation_name(self.sizes.relu)
         valid = delayed(m, self.mover.moves, 1)
         place = data.View(moved_line(side), delayed(m, self.mover.wanted.as_value(), 1))
         kept, old = self.gradient.read_data, self.activations.read_data

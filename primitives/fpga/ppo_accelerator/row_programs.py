@@ -3,7 +3,10 @@
 from placerl.primitives.fpga.floating_point.operators import ProgramBuilder, StreamProgram
 from placerl.primitives.fpga.vector.stream_unit import StreamLane
 
-ACTIVATIONS = ("tanh", "relu")
+
+def activation_name(relu: bool) -> str:
+    """Return the name of an activation function, "relu" or "tanh"."""
+    return "relu" if relu else "tanh"
 
 
 def activation_program(activation: str) -> StreamProgram:
@@ -24,6 +27,19 @@ def derivative_program(activation: str) -> StreamProgram:
     return b.finished([b.apply("mul", back, b.apply("sub", b.constant(1), b.apply("mul", a, a)))])
 
 
+def row_cycles(relu: bool) -> dict[str, int]:
+    """Return the cycles from the request of a product's row until it is written, by the kind of step.
+
+    The kinds are those of both accelerators: "OUTPUT", to the host; "ACTIVATE" and "DERIVE", through the programs.
+    """
+    name = activation_name(relu)
+    return {
+        "OUTPUT": 1,
+        "ACTIVATE": 1 + activation_program(name).latency,
+        "DERIVE": 1 + derivative_program(name).latency,
+    }
+
+
 class ActivationLane(StreamLane):
     """Applies an activation function to one number per cycle.
 
@@ -32,7 +48,7 @@ class ActivationLane(StreamLane):
     """
 
     def __init__(self, *, relu: bool):
-        super().__init__(activation_program("relu" if relu else "tanh"))
+        super().__init__(activation_program(activation_name(relu)))
 
 
 class DerivativeLane(StreamLane):
@@ -43,4 +59,4 @@ class DerivativeLane(StreamLane):
     """
 
     def __init__(self, *, relu: bool):
-        super().__init__(derivative_program("relu" if relu else "tanh"))
+        super().__init__(derivative_program(activation_name(relu)))

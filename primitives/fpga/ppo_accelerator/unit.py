@@ -21,8 +21,10 @@ from placerl.primitives.fpga.gemm.result_buffer import ResultBuffer
 from placerl.primitives.fpga.ppo_accelerator.row_programs import (
     ActivationLane,
     DerivativeLane,
+    activation_name,
     activation_program,
     derivative_program,
+    row_cycles,
 )
 from placerl.primitives.fpga.ppo_accelerator.step import PpoStepKind, Step
 
@@ -93,13 +95,7 @@ def flush_cycles(relu: bool, adam_latency: int) -> dict[str, int]:
         relu: whether the activation function is ReLU; otherwise tanh.
         adam_latency: cycles from a gradient's row to the new weights.
     """
-    name = "relu" if relu else "tanh"
-    return {
-        "OUTPUT": 1,
-        "ACTIVATE": 1 + activation_program(name).latency,
-        "DERIVE": 1 + derivative_program(name).latency,
-        "UPDATE": 1 + adam_latency,
-    }
+    return {**row_cycles(relu), "UPDATE": 1 + adam_latency}
 
 
 class AcceleratorUnit(wiring.Component):
@@ -301,7 +297,7 @@ class AcceleratorUnit(wiring.Component):
 
     def _paths(self, m: Module, platform: Any, arrived: Arrived, activations: Any, deltas: Any) -> None:
         """Add the lanes of the activation function and of its derivative, and the writes of their results."""
-        kind, name = self.step.kind, "relu" if self.relu else "tanh"
+        kind, name = self.step.kind, activation_name(self.relu)
         forward, backward = activation_program(name).latency, derivative_program(name).latency
         activated, derived = [], []
         for j, word in enumerate(arrived.words):
