@@ -1,9 +1,10 @@
-"""Counts the cycles of a replay pipeline without its data: a simulated pipeline whose sub-trees have one level.
+"""Counts the cycles of batches of requests on a simulated replay pipeline whose sub-trees are cut down to one level.
 
-The crossbar, the queues, the arbiters and the phases are those of `banked`, so requests wait for each other as they do
-in the whole tree. Each further level only delays a response (`cycles.replay.level_timing`): it is ready whenever the
-one before it gives it a request. So do more children in the wide form. They are not simulated: a simulation of eight
-sub-trees is built in seconds rather than minutes, and serves trees of every size.
+Requests wait for each other in front of the sub-trees: in the crossbar, the queues and the arbiters of `banked`, and
+until the phase of the other kind ends. All of this is simulated. A further level is ready whenever the level before
+it gives it a request, so that it only adds its latency (`cycles.replay.level_timing`), and so do more children in the
+wide form. Their latency is added to the simulated cycles. So one simulation serves trees of all depths, and in the wide
+form of all fanouts; one of eight sub-trees is built in seconds rather than minutes.
 """
 
 from collections.abc import Callable
@@ -31,6 +32,7 @@ def smallest(banks: int, fanout: int = 2, form: Form = Form.WIDE) -> ReplayPipel
 
 @cache
 def _library(banks: int, fanout: int, form: Form) -> Any:
+    """Return the library of a pipeline of one level, from which simulations start."""
     return simulation.built(smallest(banks, fanout, form))
 
 
@@ -42,9 +44,10 @@ class SimulatedReplayTimer:
 
     Args:
         banks: S, sub-trees with a pipeline each, 1 to 64. Each has a lane, which is an input for requests.
+        levels, fanout: levels of a sub-tree, and children of a node.
+        start: starts a simulation of `smallest`, with two leaves a sub-tree in the wide form and `fanout` in the narrow
+            one; by default Verilator builds it.
         form: of the pipeline. Reads are samples in the narrow form; in the wide form all reads take the same cycles.
-        start: starts a simulation of `smallest`, with two leaves in the wide form and `fanout` in the narrow; by
-            default one is built with Verilator.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class SimulatedReplayTimer:
         children = fanout if narrow else 2
 
         def further(writes: bool) -> int:
+            """Return the cycles by which a whole tree answers later than the simulated one."""
             simulated, whole = (
                 replay.level_timing(fanout=count, narrow=narrow, samples=not writes).latency
                 for count in (children, fanout)
@@ -89,8 +93,8 @@ class SimulatedReplayTimer:
         fields = {
             "operation": np.full(count, operation.value),
             "tag": zeros,
-            "path": banks << self._path_bits,
-            "value": np.ones(count, np.int64) if writes else banks,
+            "path": banks << self._path_bits,  # the first leaf of the sub-tree
+            "value": np.ones(count, np.int64) if writes else banks,  # a sample's prefix sum
         }
         further = self._further_cycles[writes]
         if self.banks == 1:
@@ -102,6 +106,6 @@ class SimulatedReplayTimer:
         }
         responses = tuple(f"responses_{bank}" for bank in range(self.banks))
         run = self._simulation.run(requests, {responses: count})
-        # The whole tree's clock also ran while the last responses came through the further levels.
+        # The whole tree's clock also runs while the last responses pass the further levels and the sums settle.
         self._simulation.step(further + replay.SETTLING_CYCLES)
         return run.cycles + further
