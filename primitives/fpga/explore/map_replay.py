@@ -58,66 +58,72 @@ class ReplayDesign:
     bound_by: str
 
 
+def _levels(capacity: int, fanout: int, banks: int) -> int:
+    """Return the levels of each of S sub-trees that together hold `capacity` leaves."""
+    levels = 1
+    while banks * fanout**levels < capacity:
+        levels += 1
+    return levels
+
+
+def _needs(
+    banks: int, capacity: int, fanout: int, *, priority_bits: int, block_ram_bits: int
+) -> dict[str, int]:
+    """Return what S sub-trees take, by what limits it: block RAMs, look-up tables, flip-flops, and S itself.
+
+    Every level of every sub-tree has its own block RAMs, whose words hold the sums of the `fanout` children of a node.
+    """
+    node_bits = fanout * priority_bits
+    block_rams = sum(
+        banks * blocks(blocks(fanout**level, banks) * node_bits, block_ram_bits)
+        for level in range(_levels(capacity, fanout, 1))
+    )
+    levels = banks * _levels(capacity, fanout, banks)
+    pairs = banks**2 if banks > 1 else 0  # of a lane and a bank
+    return {
+        "block RAMs": block_rams,
+        "LUTs": levels * level_luts(fanout) + pairs * CROSSBAR_LUTS,
+        "flip-flops": levels * level_flip_flops(fanout) + pairs * CROSSBAR_FLIP_FLOPS,
+        "MAP's S": banks,
+    }
+
+
 def replay_design(
     batch: int, capacity: int, fanout: int, device: FpgaDevice, *, priority_bits: int = 32
 ) -> ReplayDesign:
     """Return the design with the most sub-trees: their number S is doubled from 1 while one die holds them.
 
-    S is at most the batch size. Every level of every sub-tree has its own block RAMs, whose words hold the sums of the
-    `fanout` children of a node.
+    S is at most the batch size, and 1 if a batch has no more samples than the tree has levels: one pipeline then works
+    on all of them at once.
 
     Args:
         capacity: number of leaves, which is the number of transitions that the replay holds.
         device: the FPGA, of which one die is used.
         priority_bits: width of a sum.
     """
-    levels, size = 1, fanout
-    while size < capacity:
-        levels, size = levels + 1, size * fanout
-
-    def memory_blocks(banks: int) -> int:
-        total, words = 0, 1
-        for _ in range(levels):
-            held = blocks(words, banks)
-            total += banks * blocks(max(1, held) * fanout * priority_bits, device.block_ram_bits)
-            words *= fanout
-        return total
-
-    def bank_levels(banks: int) -> int:
-        count = 1
-        while banks * fanout**count < capacity:
-            count += 1
-        return count
-
-    def logic(banks: int, of_level: int, of_pair: int) -> int:
-        return banks * bank_levels(banks) * of_level + (of_pair * banks**2 if banks > 1 else 0)
-
-    def luts(banks: int) -> int:
-        return logic(banks, level_luts(fanout), CROSSBAR_LUTS)
-
-    def flip_flops(banks: int) -> int:
-        return logic(banks, level_flip_flops(fanout), CROSSBAR_FLIP_FLOPS)
-
     dies = device.super_logic_regions
-    needs = {
-        "block RAMs": (memory_blocks, (device.block_rams + device.ultra_rams * 8) // dies),
-        "LUTs": (luts, device.luts // dies),
-        "flip-flops": (flip_flops, device.flip_flops // dies),
-        "MAP's S": (lambda banks: banks, MOST_BANKS),
+    limits = {
+        "block RAMs": (device.block_rams + device.ultra_rams * 8) // dies,
+        "LUTs": device.luts // dies,
+        "flip-flops": device.flip_flops // dies,
+        "MAP's S": MOST_BANKS,
     }
+    widths = {"priority_bits": priority_bits, "block_ram_bits": device.block_ram_bits}
     banks, bound_by = 1, "batch"
-    while batch > levels and banks * 2 <= batch:
-        lacking = [name for name, (taken, most) in needs.items() if taken(banks * 2) > most]
+    while batch > _levels(capacity, fanout, 1) and banks * 2 <= batch:
+        doubled = _needs(banks * 2, capacity, fanout, **widths)
+        lacking = [name for name, most in limits.items() if doubled[name] > most]
         if lacking:
             bound_by = lacking[0]
             break
         banks *= 2
+    needs = _needs(banks, capacity, fanout, **widths)
     return ReplayDesign(
         banks,
-        batch / banks * fanout,
-        batch / banks,
-        memory_blocks(banks) * device.block_ram_bits,
-        luts(banks),
-        flip_flops(banks),
-        bound_by,
+        sample_cycles=batch / banks * fanout,
+        update_cycles=batch / banks,
+        memory_bits=needs["block RAMs"] * device.block_ram_bits,
+        luts=needs["LUTs"],
+        flip_flops=needs["flip-flops"],
+        bound_by=bound_by,
     )
