@@ -51,6 +51,15 @@ def core_file(
         "CAPI=2:",
         f"name: placerl:rtl:{module}:{version}",
         f"description: {description!r}",
+        *_filesets(module, bench, board),
+        *_targets(module, bool(bench), board),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _filesets(module: str, bench: Collection[str], board: Board | None) -> list[str]:
+    """Return the lines of the file sets: of the Verilog, of lint's waivers, of the bench, and of the board."""
+    lines = [
         "filesets:",
         "  rtl:",
         f"    files: [{module}.v]",
@@ -69,7 +78,12 @@ def core_file(
             f"      - {board.toplevel}.v: {{file_type: verilogSource-2005}}",
             f"      - {board.name}.lpf: {{file_type: LPF}}",
         ]
-    lines += [
+    return lines
+
+
+def _targets(module: str, has_bench: bool, board: Board | None) -> list[str]:
+    """Return the lines of the targets."""
+    lines = [
         "targets:",
         "  default: &default",
         "    filesets: [rtl]",
@@ -80,7 +94,7 @@ def core_file(
         "    flow: lint",
         "    flow_options: {tool: verilator, verilator_options: [-Wall]}",
     ]
-    if bench:
+    if has_bench:
         simulators = {
             "sim": "tool: icarus, timescale: 1ns/1ps",
             "sim_verilator": f"tool: verilator, mode: cc, verilator_options: [{VERILATOR_OPTIONS}], "
@@ -102,4 +116,4 @@ def core_file(
             "    flow: trellis",
             f"    flow_options: {{nextpnr_options: [{', '.join(map(repr, board.nextpnr))}]}}",
         ]
-    return "\n".join([*lines, ""])
+    return lines
