@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from placerl.primitives.algorithms.networks import NetworkDescription
 from placerl.primitives.algorithms.ppo import PPO, PpoHyperparameters, SeparateState
+from tests.primitives.fpga.gemm.float_golden import Floats
 
-Floats = NDArray[np.float32]
 NETWORKS = ("policy", "value")
 SIZES = {"policy": (11, 64, 64, 3), "value": (11, 64, 64, 1)}
 

@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
 from placerl.primitives.fpga.ppo_accelerator.gradient_norm import clip_scale
 from placerl.primitives.fpga.ppo_accelerator.program import NetworkProgram
+from tests.primitives.fpga.gemm.float_golden import Floats
 from tests.primitives.fpga.ppo_accelerator.golden import ForwardPass, GoldenNetwork
 from tests.primitives.fpga.ppo_accelerator.simulation import SimulatedAccelerator
-
-Floats = NDArray[np.float32]
 
 
 def assert_same_bits(found: Floats, expected: Floats) -> None:
