@@ -51,7 +51,7 @@ def control() -> data.StructLayout:
 
     `read_row_0`: the row that the weights' memories read. `left_1`: a `Left`. `hidden_1`: the right operand is the
     activation. `scalar_1`: else it is this. `gradient_row_2`, `row_3`, `row_5`, `row_6`: the operation's row.
-    `clear_3`: the sum begins anew. `accumulate_3`, `add_gradient_3`, `take_delta_3`: where the product goes.
+    `clear_3`: the product begins a new sum. `accumulate_3`, `add_gradient_3`, `take_delta_3`: where the product goes.
     `has_gradient_3`: the row has a gradient of this batch, which is otherwise 0. `activate_4`. `momentum_5`,
     `weight_6`: an update writes. `copy_6`: also to the target network. `load_6`: `load`, an initial weight, is written
     instead.

@@ -64,7 +64,7 @@ class LaneOperation:
     Attributes:
         sink, left, right: what is multiplied, and where it goes.
         row: of the weights. of_action: the row of the transition's action instead.
-        first: the sum begins anew.
+        first: whether the product begins a new sum.
     """
 
     sink: Sink = Sink.NONE

@@ -40,7 +40,7 @@ def row_writes(matrix: Integers, core: GemmCore, *, to_b: bool, base: int = 0) -
     """
     side = core.side
     count = matrix.size // side
-    writes = {
+    writes: dict[str, Any] = {
         "to_b": np.full(count, int(to_b)),
         **row_places(len(matrix), matrix.shape[1] // side, side=side, base=base),
         "words": matrix.reshape(count, side),

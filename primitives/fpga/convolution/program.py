@@ -16,7 +16,7 @@ ONES_LINE = 0
 """The line of the tensors of which the first number is 1 and the others 0: what biases are multiplied by."""
 LARGEST_SHIFT = 15
 GRADIENT_DATAFLOW = "NS"
-"""Of weights' gradients, whose inner dimension is the longest: their sums stay in the array."""
+"""The dataflow of the gradients of weights, whose inner dimension is the longest: their sums stay in the array."""
 
 
 @dataclass(frozen=True)

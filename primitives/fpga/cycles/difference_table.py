@@ -1,4 +1,4 @@
-"""The cycles of the papers' formulas beside simulated ones, with the reasons for the differences.
+"""Compares the cycles of the papers' formulas with simulated ones, and gives the reasons for the differences.
 
 The rows are data (`differences.json`), for the hardware blocks of PPO and MAP: cycles depend on the design alone. The
 tests simulate them again (`tests/primitives/fpga/cycles/differences.py`, which also writes the file).

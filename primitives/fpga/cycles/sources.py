@@ -50,19 +50,19 @@ def _key(paths: tuple[Path, ...]) -> str:
 
 @remember
 def _code(path: Path) -> str:
-    return repr(_told(_tree(path)))
+    return repr(_as_tuples(_tree(path)))
 
 
-def _told(node: Any) -> Any:
+def _as_tuples(node: Any) -> Any:
     """Return a syntax tree as nested tuples, without docstrings; the same for every version of Python."""
     if isinstance(node, list):
-        return tuple(map(_told, node))
+        return tuple(map(_as_tuples, node))
     if not isinstance(node, ast.AST):
         return node
     fields = {name: value for name, value in ast.iter_fields(node) if value is not None and value != []}
     if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
         fields["body"] = fields["body"][1:]
-    return type(node).__name__, *((name, _told(value)) for name, value in fields.items())
+    return type(node).__name__, *((name, _as_tuples(value)) for name, value in fields.items())
 
 
 @remember
