@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placerl.primitives.fpga.convolution.layout_transform import Convolution
-from placerl.primitives.fpga.gemm.plan import blocks
 
 
 def toeplitz(images: NDArray[Any], kernel: tuple[int, int], stride: int) -> NDArray[Any]:
@@ -27,15 +26,6 @@ def dilated(images: NDArray[Any], stride: int) -> NDArray[Any]:
     wide = np.zeros((n, (height - 1) * stride + 1, (width - 1) * stride + 1, channels), images.dtype)
     wide[:, ::stride, ::stride] = images
     return wide
-
-
-def move_cycles(convolution: Convolution, *, lanes: int) -> int:
-    """Return the number of moves that transform all images of a convolution; each move takes one cycle.
-
-    Args:
-        lanes: most words that one move transfers, all of one row of a window; every such row begins with a new move.
-    """
-    return convolution.matrix_size[0] * convolution.kernel[0] * blocks(convolution.run, lanes)
 
 
 def moves_golden(convolution: Convolution, *, lanes: int) -> Iterator[tuple[int, int, list[int | None]]]:

@@ -11,8 +11,10 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.convolution.layout_transform import Convolution, LayoutTransform
+from placerl.primitives.fpga.cycles.convolution import transform_cycles
 from tests.primitives.fpga import restarted
-from tests.primitives.fpga.convolution.golden import move_cycles, moves_golden
+from tests.primitives.fpga.convolution.golden import moves_golden
+from tests.primitives.fpga.cycles.convolution import whole_band
 
 side = st.integers(1, 5)
 LANES = 4
@@ -62,14 +64,14 @@ def test_addresses_are_those_of_the_toeplitz_matrix(
     assert addressed(found) == wanted
     assert found["last"].tolist() == [0] * (len(wanted) - 1) + [1]
     # One a cycle, from the cycle after the command on.
-    assert len(wanted) == move_cycles(convolution, lanes=lanes)
+    assert len(wanted) == transform_cycles(convolution, whole_band(convolution), side=lanes)
     assert (np.diff(run.output_cycles["moves"]) == 1).all()
     assert run.output_cycles["moves"][0] == run.input_cycles["commands"][0] + 1
 
 
 def test_waits_for_its_consumer_and_goes_band_by_band() -> None:
     convolution = Convolution(2, 4, 4, (2, 2), stride=1, padding=1, images=2)
-    count = move_cycles(convolution, lanes=LANES)
+    count = transform_cycles(convolution, whole_band(convolution), side=LANES)
     bands = [
         convolution.command(first_image=0, images=1, rows=3),
         convolution.command(first_image=0, images=1, first_row=3),

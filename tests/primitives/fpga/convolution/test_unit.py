@@ -16,7 +16,7 @@ from placerl.primitives.fpga import simulation
 from placerl.primitives.fpga.compute_unit.unit import ComputeUnit
 from placerl.primitives.fpga.convolution.layout_transform import Convolution
 from placerl.primitives.fpga.cycles import gemm
-from placerl.primitives.fpga.cycles.convolution import MOVE_CYCLES, Band
+from placerl.primitives.fpga.cycles.convolution import MOVE_CYCLES
 from placerl.primitives.fpga.gemm.core import GemmCore
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS
 from tests.primitives.fpga.convolution.golden import toeplitz
@@ -105,7 +105,7 @@ def explained(
         "transposed": transposed,
     }
     assert cycles == model.convolution_cycles(convolution, outputs, **options)
-    whole = Band(0, convolution.images, 0, convolution.out_size[0], convolution.matrix_size[0])
+    whole = model.whole_band(convolution)
     shape = model.band_shape(convolution, whole, outputs, transposed=transposed)
     stated = gemm.ppo_cycles(shape, side=2, dataflow=dataflow)
     assert stated + sum(model.difference_terms(convolution, outputs, **options).values()) == cycles

@@ -24,6 +24,11 @@ FINISH_CYCLES = (
 )
 
 
+def whole_band(convolution: Convolution) -> Band:
+    """Return the band that is a whole convolution."""
+    return Band(0, convolution.images, 0, convolution.out_size[0], convolution.matrix_size[0])
+
+
 def band_shape(convolution: Convolution, band: Band, outputs: int, *, transposed: bool) -> GemmShape:
     """Return the sizes of a band's matrix product.
 
@@ -130,9 +135,10 @@ def difference_terms(
     """
     options = {"side": side, "dataflow": dataflow, "windows": windows, "transposed": transposed}
     times, shapes = _times(convolution, outputs, **options)  # type: ignore[arg-type]
-    whole = Band(0, convolution.images, 0, convolution.out_size[0], convolution.matrix_size[0])
     stated = gemm.ppo_cycles(
-        band_shape(convolution, whole, outputs, transposed=transposed), side=side, dataflow=dataflow
+        band_shape(convolution, whole_band(convolution), outputs, transposed=transposed),
+        side=side,
+        dataflow=dataflow,
     )
     count = len(shapes)
     core = gemm.difference_terms(shapes[0], side=side, dataflow=dataflow, block_load=True)

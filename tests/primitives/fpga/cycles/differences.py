@@ -8,7 +8,6 @@ import numpy as np
 from placerl.primitives.fpga.compute_unit.simulation import SimulatedUnit
 from placerl.primitives.fpga.convolution.layout_transform import Convolution
 from placerl.primitives.fpga.cycles import gemm, layout
-from placerl.primitives.fpga.cycles.convolution import Band
 from placerl.primitives.fpga.cycles.difference_table import (
     PASSES,
     CycleDifference,
@@ -19,7 +18,7 @@ from placerl.primitives.fpga.cycles.difference_table import (
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, blocks
 from placerl.primitives.sum_tree import fpga_backend
 from tests.primitives.fpga.convolution.simulation import SimulatedConvolution
-from tests.primitives.fpga.cycles.convolution import band_shape
+from tests.primitives.fpga.cycles.convolution import band_shape, whole_band
 from tests.primitives.fpga.cycles.convolution import difference_terms as convolution_terms
 from tests.primitives.fpga.gemm.simulation import SimulatedGemm
 from tests.primitives.fpga.interpreter import interpreted
@@ -142,13 +141,10 @@ def convolution_differences(
         start=interpreted,
     )
     for convolution, outputs in convolutions:
-        c, whole = (
-            convolution,
-            Band(0, convolution.images, 0, convolution.out_size[0], convolution.matrix_size[0]),
-        )
+        c = convolution
         images = np.zeros((c.images, c.height, c.width, c.channels), np.int64)
         kernels = np.zeros((*c.kernel, c.channels, outputs), np.int64)
-        shape = band_shape(convolution, whole, outputs, transposed=False)
+        shape = band_shape(c, whole_band(c), outputs, transposed=False)
         for dataflow in DATAFLOWS:
             options: dict[str, Any] = {"dataflow": dataflow, "windows": windows}
             found = unit.forward(images, kernels, stride=c.stride, padding=c.padding, **options)

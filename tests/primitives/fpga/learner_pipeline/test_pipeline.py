@@ -9,6 +9,7 @@ import torch
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga.convolution.layout_transform import Convolution, LayoutTransform
+from placerl.primitives.fpga.cycles.convolution import transform_cycles
 from placerl.primitives.fpga.cycles.learner import (
     Pass,
     map_pipeline_cycles,
@@ -18,7 +19,7 @@ from placerl.primitives.fpga.cycles.learner import (
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 from placerl.primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
 from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
-from tests.primitives.fpga.convolution.golden import move_cycles
+from tests.primitives.fpga.cycles.convolution import whole_band
 from tests.primitives.fpga.gemm.float_golden import floats
 from tests.primitives.fpga.interpreter import interpreted
 from tests.primitives.fpga.learner_pipeline import golden as model
@@ -98,7 +99,8 @@ def test_a_convolution_is_a_layer_whose_samples_are_its_windows() -> None:
 
     module = interpreted(LayoutTransform(lanes=2))
     commands = {name: np.array([value]) for name, value in shape.command().items()}
-    moves = module.run({"commands": commands}, {"moves": move_cycles(shape, lanes=2)}).outputs["moves"]
+    count = transform_cycles(shape, whole_band(shape), side=2)
+    moves = module.run({"commands": commands}, {"moves": count}).outputs["moves"]
     x = np.zeros(shape.matrix_size, image.dtype)
     for row, column, source, count in zip(
         *(moves[n] for n in ("row", "column", "source", "count")), strict=True
