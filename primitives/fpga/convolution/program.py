@@ -14,7 +14,23 @@ from placerl.primitives.fpga.gemm.plan import GemmShape, blocks, command_fields
 KINDS = ("OUTPUT", "ACTIVATE", "DERIVE", "ACCUMULATE", "APPLY")
 ONES_LINE = 0
 """The line of the tensors of which the first number is 1 and the others 0: what biases are multiplied by."""
+NOWHERE = {"first": 0, "columns": 1, "rows": 1, "column_step": 0, "row_step": 0, "image_step": 0}
+"""The `step.Places` of a product whose rows go to no tensor."""
+UNUSED = (
+    "base_a",
+    "pitch_a",
+    "base_b",
+    "pitch_b",
+    "tap_rows",
+    "tap_shift",
+    "activations",
+    "base_gradient",
+    "first",
+    "last",
+)
+"""The fields of a `step.ProductStep` that are 0 in the kinds that do not use them."""
 LARGEST_SHIFT = 15
+"""The `tap_shift` of a kernel of one tap: no row of blocks is of a second one."""
 GRADIENT_DATAFLOW = "NS"
 """The dataflow of the gradients of weights, whose inner dimension is the longest: their sums stay in the array."""
 
@@ -176,7 +192,7 @@ class ImageProgram:
                 self._backward(run, layer, barrier)
             self._gradient(run, layer, barrier)
         size = self.weight_blocks * self.side
-        fields = self._fields("APPLY", None, "NS", size, 1, 0)
+        fields = self._fields("APPLY", None, "NS", size, lines=1, after=0)
         run.products.append(BandProduct("APPLY", None, "NS", size, 0, fields))
         return run
 
@@ -294,27 +310,15 @@ class ImageProgram:
         after: int,
         **fields: Any,
     ) -> dict[str, Any]:
-        nowhere = {"first": 0, "columns": 1, "rows": 1, "column_step": 0, "row_step": 0, "image_step": 0}
-        zeros = (
-            "base_a",
-            "pitch_a",
-            "base_b",
-            "pitch_b",
-            "tap_rows",
-            "tap_shift",
-            "activations",
-            "base_gradient",
-            "first",
-            "last",
-        )
+        """Return the fields of a `step.ProductStep`, of which `fields` are those that only some kinds use."""
         gemm = shape or GemmShape(1, 1, 1)
         return {
-            **dict.fromkeys(zeros, 0),
+            **dict.fromkeys(UNUSED, 0),
             "kind": KINDS.index(kind),
             "gemm": command_fields(gemm, side=self.side, dataflow=dataflow),
             "size": size,
             "row_lines": lines,
-            "to": nowhere,
+            "to": NOWHERE,
             "after": after,
             **fields,
         }
