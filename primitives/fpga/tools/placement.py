@@ -40,7 +40,7 @@ NEXTPNR = (
     *("--lpf-allow-unconstrained", "--timing-allow-fail", "--freq", "100", "--seed", "1", "--quiet"),
 )
 SUFFIX = re.compile("_(?:TRELLIS|LUT4|CCU2C|PFUMX|L6MUX21|DP16KD|MULT18X18D)")
-"""Where the name in the design ends from which Yosys names a cell."""
+"""What Yosys appends to a name of the design when it names a cell by it."""
 
 SUBJECTS = {
     subject.name: subject

@@ -16,6 +16,7 @@ from placerl.primitives.fpga.cycles.learner import (
     map_update_cycles,
     pipeline_cycles,
 )
+from placerl.primitives.fpga.host import float_word
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, LayerShape
 from placerl.primitives.fpga.learner_pipeline.pipeline import LearnerPipeline
 from placerl.primitives.fpga.learner_pipeline.update_unit import corrections
@@ -28,10 +29,6 @@ from tests.primitives.fpga.learner_pipeline.golden import update_latency
 TWO_LAYERS = (LayerShape(3, 3, 2), LayerShape(3, 2, 1))
 THREE_LAYERS = (LayerShape(3, 5, 2), LayerShape(5, 4, 3), LayerShape(4, 2, 1))
 RATE = 1e-2
-
-
-def word(value: float) -> int:
-    return int(np.float32(value).view(np.uint32))
 
 
 def loads(layers: tuple[LayerShape, ...], states: list[model.LayerState]) -> dict[str, Any]:
@@ -63,8 +60,8 @@ def test_two_batches_leave_the_golden_models_weights(layers: tuple[LayerShape, .
     pipeline.step(4)
     for step in (1, 2):
         rate, root = corrections(RATE, step)
-        pipeline.write("rate", word(rate))
-        pipeline.write("root", word(root))
+        pipeline.write("rate", float_word(rate))
+        pipeline.write("root", float_word(root))
         x = FORMAT.from_float(rng.uniform(-2, 2, (pipelines * samples, layers[0].inputs))).raw
         y = FORMAT.from_float(rng.uniform(-2, 2, (pipelines * samples, layers[-1].outputs))).raw
         run = pipeline.run(
@@ -111,8 +108,8 @@ def test_a_convolution_is_a_layer_whose_samples_are_its_windows() -> None:
     pipeline.run(loads((layer,), [model.LayerState.of(weight)]), {})
     pipeline.step(4)
     rate, root = corrections(RATE, 1)
-    pipeline.write("rate", word(rate))
-    pipeline.write("root", word(root))
+    pipeline.write("rate", float_word(rate))
+    pipeline.write("root", float_word(root))
     run = pipeline.run({"samples_0": {"x": x, "y": y}}, {"updated_0": layer.words})
     end = pipeline_cycles(Pass((layer,)), samples=windows) + update_latency(layer, windows)
     assert run.output_cycles["updated_0"][-1] == run.input_cycles["samples_0"][0] + end
