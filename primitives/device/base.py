@@ -82,7 +82,7 @@ class Graph:
 
     Attributes:
         operations: the sequence; a subclass of `Stream` may keep it elsewhere.
-        used: the arguments of its launches, some of whose buffers nothing else may hold.
+        used: what holds the arguments of its launches, some of whose buffers nothing else may hold.
     """
 
     operations: list[Callable[[], object]] = field(default_factory=list)

@@ -4,6 +4,7 @@ import warnings
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,14 @@ def _built(device: Any, source: str, flush_subnormals: bool) -> Any:
             raise RuntimeError(str(error)) from error
 
 
+@dataclass(frozen=True, eq=False)
+class _Bound:
+    """A kernel object that always has the same arguments, and these, whose buffers a kernel object does not hold."""
+
+    kernel: Any
+    arguments: tuple[Buffer | np.generic, ...]
+
+
 @dataclass
 class _Compiled:
     """A kernel object and its program.
@@ -66,21 +75,24 @@ class _Compiled:
         program, kernel: pyopencl's.
         has_types: whether pyopencl knows the arguments' types. Otherwise it tries one after the other, which takes
             longer than the launch.
-        bound: kernel objects of recorded launches, by their arguments, which they keep: graphs share them, because
-            it takes longer to create one than to launch it.
+        bound: kernel objects of recorded launches, by their arguments: scalars' bytes and buffers' addresses. Graphs
+            share them, because it takes longer to create one than to launch it, and alone hold them.
     """
 
     program: Any
     kernel: Any
     has_types: bool = False
-    bound: dict[tuple[Buffer | np.generic, ...], Any] = field(default_factory=dict)
+    bound: WeakValueDictionary[tuple[int | bytes, ...], _Bound] = field(default_factory=WeakValueDictionary)
 
-    def with_arguments(self, name: str, arguments: tuple[Buffer | np.generic, ...]) -> Any:
+    def with_arguments(self, name: str, arguments: tuple[Buffer | np.generic, ...]) -> _Bound:
         """Return a kernel object that always has these arguments."""
-        if arguments not in self.bound:
-            handle = self.bound[arguments] = opencl_runtime.load().Kernel(self.program, name)
-            handle.set_args(*arguments)
-        return self.bound[arguments]
+        key = tuple(one.tobytes() if isinstance(one, np.generic) else one.int_ptr for one in arguments)
+        bound = self.bound.get(key)
+        if bound is None:
+            bound = _Bound(opencl_runtime.load().Kernel(self.program, name), arguments)
+            bound.kernel.set_args(*arguments)
+            self.bound[key] = bound
+        return bound
 
     def set_arguments(self, arguments: tuple[Buffer | np.generic, ...]) -> None:
         if not self.has_types:
@@ -177,10 +189,9 @@ class OpenclStream(Stream):
             compiled.set_arguments(arguments)
             self._last = self._enqueue(self._queue, compiled.kernel, items, group)
             return
-        # A kernel object does not hold its arguments' buffers.
-        handle = compiled.with_arguments(kernel.name, arguments)
-        self._recording.used += arguments
-        self._recording.operations.append(partial(self._enqueue, self._queue, handle, items, group))
+        bound = compiled.with_arguments(kernel.name, arguments)
+        self._recording.used.append(bound)
+        self._recording.operations.append(partial(self._enqueue, self._queue, bound.kernel, items, group))
 
     def _event(self) -> Event:
         # The last work says when all before it was done.

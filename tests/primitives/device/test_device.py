@@ -224,6 +224,20 @@ def test_a_graph_is_recorded_and_replayed(kind: str) -> None:
 
 
 @every_kind
+def test_a_launch_in_a_graph_has_the_sign_of_its_zero(kind: str) -> None:
+    one = device_of(kind)
+    stream, kernel = one.stream(), one.kernels(SCALE)["scale"]
+    x, y = stream.uploaded(floats(1)), stream.zeros(8)
+    with stream.recorded() as graph:
+        for number, zero in enumerate(floats(0.0, -0.0)):
+            stream.clear(x, 4)
+            stream.launch(kernel, 1, x, zero, np.int64(1))
+            stream.copy(y, x, 4, target_offset_bytes=4 * number)
+    graph.replay()
+    assert np.signbit(stream.download(y, 2, np.float32)).tolist() == [False, True]
+
+
+@every_kind
 def test_a_graph_holds_its_buffers(kind: str) -> None:
     one = device_of(kind)
     stream, kernel = one.stream(), one.kernels(SCALE)["scale"]
