@@ -336,9 +336,9 @@ class DeviceStorage(Storage):
         units: int,
     ) -> None:
         """Start to copy columns of `count` rows, with `units` work items for each row."""
-        items, row_bytes = units * count, np.int64(self._packed.row_bytes)
-        written = table, np.int32(columns), np.int64(units), target, np.int64(items)
-        stream.launch(self._gather, items, rows, row_bytes, indices, *written)
+        row_bytes = np.int64(self._packed.row_bytes)
+        written = table, np.int32(columns), np.int64(units), target, np.int64(count)
+        stream.launch(self._gather, units * count, rows, row_bytes, indices, *written)
 
     def _start(
         self, batch: DeviceBatch, target: Buffer, table: Buffer, columns: int, units: int, stream: Any

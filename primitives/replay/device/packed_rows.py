@@ -23,21 +23,26 @@ def kernel_source() -> str:
 class Place(NamedTuple):
     """Says where the kernel that gathers sampled rows writes a column.
 
+    Of B items it begins at byte `offset_bytes` + B * `item_offset_bytes` of the target, the memory that is written:
+    a multiple of the 4 bytes, or of the one, that the kernel copies at a time.
+
     Attributes:
-        offset_bytes: first byte in the target, the memory that is written; a multiple of 4.
+        offset_bytes: bytes before the column, whatever B is.
         dtype: dtype of the written numbers: the column's own dtype, or float32 for a column of bool.
+        item_offset_bytes: bytes before the column for each item of the batch.
     """
 
     offset_bytes: int
     dtype: np.dtype
+    item_offset_bytes: int = 0
 
 
 class GatherTable(NamedTuple):
     """A table for the kernel that gathers sampled rows: it says which columns are written, and where.
 
     Attributes:
-        values: (columns, 5) int64: the column's first work item, its byte in the row, its first byte in the target,
-            its bytes per item in the target, and how it is copied (`WORDS`, `BYTES` or `FLAGS`).
+        values: (columns, 6) int64: the column's first work item, its byte in the row, its place's `offset_bytes` and
+            `item_offset_bytes`, its bytes per item in the target, and how it is copied (`WORDS`, `BYTES` or `FLAGS`).
         units: work items per row.
     """
 
@@ -107,10 +112,11 @@ class PackedRows:
             else:
                 kind, units = WORDS, item_bytes // WORD_BYTES
             if units:
-                rows.append((first, self.offsets[name], place.offset_bytes, item_bytes, kind))
+                places_bytes = place.offset_bytes, place.item_offset_bytes
+                rows.append((first, self.offsets[name], *places_bytes, item_bytes, kind))
             first += units
-        return GatherTable(np.array(rows, np.int64).reshape(-1, 5), first)
+        return GatherTable(np.array(rows, np.int64).reshape(-1, 6), first)
 
     def whole(self) -> GatherTable:
         """Return the table with which the kernel that gathers sampled rows copies whole rows unchanged."""
-        return GatherTable(np.array([[0, 0, 0, self.row_bytes, WORDS]]), self.row_bytes // WORD_BYTES)
+        return GatherTable(np.array([[0, 0, 0, 0, self.row_bytes, WORDS]]), self.row_bytes // WORD_BYTES)

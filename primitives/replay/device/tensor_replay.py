@@ -10,6 +10,7 @@ and read what PyTorch's kernels wrote. PyTorch's device "cpu" is the device "hos
 """
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -33,8 +34,6 @@ from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
 
 KINDS = {"cuda": "cuda", "cpu": "host"}
 """Kinds of devices (`primitives.device`) by PyTorch's types of devices."""
-ALIGNMENT_BYTES = 16
-"""Columns of a batch begin at multiples of it, as PyTorch's tensors do of their items."""
 
 
 class TensorSample(NamedTuple):
@@ -194,7 +193,8 @@ class TensorReplay(CopiedWhole, OwnProcess):
         resident = self._resident
         if resident.batch_size != batch_size:
             resident.resize(batch_size)
-        places, weights_at = self._places(batch_size, self.storage.fields)
+        places, item_bytes = self._places(self.storage.fields)
+        weights_at = -(-batch_size * item_bytes // 4) * 4
         memory = self._allocated(weights_at + 4 * batch_size)
         indices = torch.empty(batch_size, dtype=torch.int64, device=self.where)
         target = self.storage.device.adopted(memory)
@@ -219,8 +219,8 @@ class TensorReplay(CopiedWhole, OwnProcess):
             indices = torch.from_numpy(as_indices(indices, len(self)))
         rows = indices.to(self.where, torch.int64).contiguous()
         fields = {name: self.storage.fields[name] for name in names or self.storage.fields}
-        places, size_bytes = self._places(len(rows), fields)
-        memory = self._allocated(size_bytes)
+        places, item_bytes = self._places(fields)
+        memory = self._allocated(len(rows) * item_bytes)
         if len(rows):
             on, stream = self.storage.device, self._resident.stream
             self.storage.launch_gather(stream, on.adopted(rows), len(rows), on.adopted(memory), places)
@@ -256,22 +256,25 @@ class TensorReplay(CopiedWhole, OwnProcess):
     def _allocated(self, size_bytes: int) -> Tensor:
         return torch.empty(size_bytes, dtype=torch.uint8, device=self.where)
 
-    def _places(self, count: int, fields: Mapping[str, FieldSpec]) -> tuple[dict[str, Place], int]:
-        """Return where columns of `count` items are in a batch's memory, and the first byte after them."""
-        places, end = {}, 0
-        for name, field in fields.items():
-            dtype = np.dtype(field.dtype)
-            places[name] = Place(end, dtype)
-            size_bytes = count * int(np.prod(field.shape, dtype=np.int64)) * dtype.itemsize
-            end += -(-size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-        return places, end
+    def _places(self, fields: Mapping[str, FieldSpec]) -> tuple[dict[str, Place], int]:
+        """Return where columns are in the memory of a batch of any size, and their bytes per item.
+
+        Items that are multiples of higher powers of two, as 0 is of all, come first: so each column is aligned.
+        """
+        dtypes = {name: np.dtype(field.dtype) for name, field in fields.items()}
+        sizes = {name: dtypes[name].itemsize * prod(field.shape) for name, field in fields.items()}
+        offsets, end = {}, 0
+        for name in sorted(sizes, key=lambda name: sizes[name] & -sizes[name] or 2**63, reverse=True):
+            offsets[name], end = end, end + sizes[name]
+        return {name: Place(0, dtype, offsets[name]) for name, dtype in dtypes.items()}, end
 
     def _columns(self, memory: Tensor, places: Mapping[str, Place], count: int) -> dict[str, Tensor]:
         columns = {}
         for name, place in places.items():
             shape = (count, *self.storage.fields[name].shape)
             size_bytes = int(np.prod(shape, dtype=np.int64)) * place.dtype.itemsize
-            part = memory[place.offset_bytes : place.offset_bytes + size_bytes]
+            begin = count * place.item_offset_bytes
+            part = memory[begin : begin + size_bytes]
             columns[name] = part.view(self._dtypes[name]).view(shape)
         return columns
 

@@ -31,10 +31,14 @@ def test_unpacking_gives_what_was_packed() -> None:
 def test_the_table_of_a_gather() -> None:
     own = {name: np.dtype(field.dtype) for name, field in FIELDS.items()}
     table = PackedRows(FIELDS).table(
-        {"c": Place(64, own["c"]), "b": Place(0, np.dtype(np.float32)), "a": Place(128, own["a"])}
+        {"c": Place(64, own["c"]), "b": Place(0, np.dtype(np.float32)), "a": Place(128, own["a"], 12)}
     )
-    # first unit, byte in the row, byte in the target, bytes of an item there, kind
-    assert table.values.tolist() == [[0, 8, 64, 8, WORDS], [2, 4, 0, 4, FLAGS], [3, 0, 128, 3, BYTES]]
+    # first unit, byte in the row, bytes before the column and for each item, bytes of an item, kind
+    assert table.values.tolist() == [
+        [0, 8, 64, 0, 8, WORDS],
+        [2, 4, 0, 0, 4, FLAGS],
+        [3, 0, 128, 12, 3, BYTES],
+    ]
     assert table.units == 2 + 1 + 3
 
 

@@ -87,17 +87,54 @@ def test_rows_are_gathered_by_tensors_and_arrays(where: str) -> None:
         replay.gather(np.array([10]))
 
 
+def test_columns_of_every_size_are_where_pytorch_can_read_them(where: str) -> None:
+    """A kernel that copies words, and a tensor's dtype, each want a multiple of their bytes."""
+    fields = {
+        "flags": FieldSpec((4,), np.bool_),
+        "odd": FieldSpec((3,), np.int16),
+        "flag": FieldSpec((), np.bool_),
+        "even": FieldSpec((2,), np.int16),
+        "nothing": FieldSpec((0,), np.float64),
+        "double": FieldSpec((3,), np.float64),
+        "word": FieldSpec((), np.float32),
+    }
+    replay = TensorReplay(CAPACITY, fields, where)
+    replay.insert(numbered_batch(replay.storage, np.arange(CAPACITY)))
+    for count in (*range(1, 9), 33):
+        sample = replay.sample(count)
+        indices = sample.indices.cpu().numpy()
+        expected = numbered_batch(replay.storage, indices)
+        for found in (sample.batch, replay.gather(sample.indices)):
+            assert [*found] == [*fields]
+            for name, column in found.items():
+                np.testing.assert_array_equal(column.cpu(), expected[name], name)
+        assert sample.weights.tolist() == [1.0] * count
+
+
 def test_the_host_copies_nothing_and_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     recording = RecordingDevice(device_of("host"))
     monkeypatch.setattr(tensor_replay.device, "create", lambda kind, number: recording)
     replay = filled("cpu")
-    for _ in range(2):  # the first use of a size or of columns uploads where they are
+    for _ in range(2):  # the first use of a size allocates, and that of columns uploads where they are
         recording.counts.reset()
         sample = replay.sample(32)
         replay.update_priorities(sample.weights)
         replay.gather(sample.indices, "reward")
     assert recording.counts == Counts(launches=recording.counts.launches)
     assert len({one.untyped_storage().data_ptr() for one in (sample.weights, *sample.batch.values())}) == 1
+
+
+def test_a_new_size_is_no_reason_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = RecordingDevice(device_of("host"))
+    monkeypatch.setattr(tensor_replay.device, "create", lambda kind, number: recording)
+    replay = filled("cpu")
+    replay.gather(np.arange(3), "reward")
+    tables = len(replay.storage._tables)
+    recording.counts.reset()
+    for batch_size in range(1, 30):
+        replay.gather(replay.sample(batch_size).indices, "reward")
+    assert recording.counts.round_trips == 0
+    assert len(replay.storage._tables) == tables
 
 
 def test_memory_of_a_tensor_is_used_without_a_copy() -> None:
