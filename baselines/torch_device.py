@@ -1,5 +1,6 @@
 """Finds the device of a job's networks, for workers whose library computes with PyTorch."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -17,3 +18,8 @@ def device_of(job: dict[str, Any]) -> str:
     if device not in seen:
         raise UnsupportedError(f"device: found {device}; PyTorch sees {', '.join(seen)}")
     return str(device)
+
+
+def devices_of(parameters: Iterable[torch.nn.Parameter]) -> str:
+    """Return the devices that a library's parameters are on, for a result's notes: "cuda:0" if it is one."""
+    return ", ".join(sorted({str(parameter.device) for parameter in parameters}))

@@ -26,7 +26,7 @@ from ray.rllib.algorithms.dqn import DQNConfig, dqn
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.tune.registry import register_env
-from torch_device import device_of
+from torch_device import device_of, devices_of
 
 ITERATION_STEPS = 64  # environment steps per `train()`, which share its overhead
 
@@ -79,6 +79,8 @@ class Training(Agent):
             logging_level=logging.ERROR,
         )
         self.algorithm: Algorithm = config.build_algo()
+        if self.device != CPU:
+            self.notes["device"] = devices_of(self._parameters())
         if self.alone:
             self._cadence = Cadence()
         while self.environment_steps < workload["training"]["learning_starts"]:
@@ -86,6 +88,11 @@ class Training(Agent):
         if self.alone:
             self._cadence.store = 0
         self.warm_up()
+
+    def _parameters(self) -> list[torch.nn.Parameter]:
+        """Return the parameters of the learner, of which there is one, in this process."""
+        (result,) = self.algorithm.learner_group.foreach_learner(lambda learner: learner.module)
+        return [parameter for network in result.get().values() for parameter in network.parameters()]
 
     def _config(self, job: dict[str, Any]) -> Any:
         workload = job["workload"]

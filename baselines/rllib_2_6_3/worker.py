@@ -32,7 +32,7 @@ from ray.rllib.algorithms.td3 import TD3Config
 from ray.rllib.utils.metrics import NUM_ENV_STEPS_TRAINED
 from ray.tune.logger import NoopLogger
 from ray.tune.registry import register_env
-from torch_device import device_of
+from torch_device import device_of, devices_of
 
 ITERATION_STEPS = 64  # environment steps per `train()`, which share its overhead
 USABLE = (CPU, "cuda", "cuda:0")
@@ -76,6 +76,8 @@ class Training(Agent):
             logging_level=logging.ERROR,
         )
         self.algorithm = config.build(logger_creator=lambda logged: NoopLogger(logged, ""))
+        if self.device != CPU:
+            self.notes["device"] = devices_of(self.algorithm.get_policy().model.parameters())
         while self.environment_steps < job["workload"]["training"]["learning_starts"]:
             self.iterate()
         if self.alone:  # DDPG and TD3 inherit their training step from it

@@ -40,6 +40,14 @@ def test_its_learner_and_replay_work_alone(rllib, name):
     assert ("target" in result.notes) == (name == "cartpole-dqn")
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["cartpole-dqn", "pendulum-sac"])
+def test_its_parameters_are_on_a_gpu(rllib, name):
+    result = rllib.ask(job(name, 20).model_copy(update={"device": "cuda"}), LIMIT_S)
+    assert result.gradient_steps >= 20
+    assert result.notes["device"] == "cuda:0"
+
+
 def test_what_it_cannot_do_is_refused_with_its_reason(rllib):
     with pytest.raises(WorkerFailure, match="ddpg") as failure:
         rllib.ask(job("cartpole-ddpg", 20), LIMIT_S)

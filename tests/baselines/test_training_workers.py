@@ -179,6 +179,16 @@ def test_a_baseline_trains_in_its_own_environment(baseline, name):
         trains(worker, name, rows_of_rllib if baseline == "rllib" else lambda result: 0)
 
 
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_parameters_of_the_older_rllib_are_on_a_gpu():
+    with built("rllib_2_6_3") as worker:
+        result = worker.ask(job("cartpole-ddpg").model_copy(update={"device": "cuda"}), LIMIT_S)
+    assert result.gradient_steps >= 20
+    assert result.notes["device"] == "cuda:0"
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("baseline", "name"), CANNOT.items())
