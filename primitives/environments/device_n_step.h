@@ -4,6 +4,7 @@
 
 // For each environment that begun a transition in `live` steps which is not complete: how many complete
 // transitions come before its own in this step, how many of its own are complete, and how many were begun.
+// Its episode is over where its return, which may be infinite, is not NaN.
 GROUP_KERNEL(count_transitions, 256, 1)
 (GLOBAL const LONG *counters, GLOBAL const double *ended, LONG ended_steps, GLOBAL LONG *live,
  GLOBAL LONG *complete, GLOBAL LONG *inserted, LONG most, LONG count) {
@@ -15,7 +16,7 @@ GROUP_KERNEL(count_transitions, 256, 1)
         LONG sum = 0;
         for (LONG i = LOCAL_X * each; i < count && i < (LOCAL_X + 1) * each; ++i) {
             const LONG begun = live[i] + 1;
-            const LONG own = isfinite(returns[i]) ? begun : begun == most;
+            const LONG own = returns[i] == returns[i] ? begun : begun == most;
             complete[3 * i] = sum;
             complete[3 * i + 1] = own;
             complete[3 * i + 2] = begun;

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from placerl.primitives import environments
-from placerl.primitives.device import Device, Part
+from placerl.primitives.device import Device, Groups, Part
 from placerl.primitives.environments.device_environments import (
     DeviceEnvironments,
     NStep,
@@ -126,6 +126,22 @@ def test_n_step_transitions_are_those_of_the_host_bit_by_bit(id: str, n: int) ->
     rows = one.stream.download(one.environments.indices, COUNT * n, np.int64)
     last = len(expected["reward"]) + np.arange(COUNT * n + 1) - inserted
     assert rows.tolist() == np.minimum(last[:-1], len(expected["reward"])).tolist()
+
+
+@every_kind_with_barriers
+def test_an_infinite_return_says_that_an_episode_is_over(kind: str) -> None:
+    device = device_of(kind)
+    stream, most = device.stream(), 4
+    kernels = device.kernels(kernel_source("CartPole-v1", n_step=True), fuse_products=False)
+    ended = stream.uploaded(np.array([np.nan, np.inf, -np.inf, 1.0, np.nan]))
+    live = stream.uploaded(np.array([0, 2, 1, 0, 3], np.int64))
+    counters, complete, inserted = (stream.zeros(size) for size in (16, 24 * COUNT, 8))
+    written = ended, np.int64(1), live, complete, inserted, np.int64(most), np.int64(COUNT)
+    stream.launch(kernels["count_transitions"], Groups(1, (256, 1)), counters, *written)
+    before, own, begun = stream.download(complete, (COUNT, 3), np.int64).T.tolist()
+    assert (before, own, begun) == ([0, 0, 3, 5, 6], [0, 3, 2, 1, 1], [1, 3, 2, 1, 4])
+    assert stream.download(inserted, (), np.int64) == 7
+    assert stream.download(live, COUNT, np.int64).tolist() == [1, 0, 0, 0, 3]
 
 
 @pytest.mark.parametrize("id", ids())
