@@ -14,16 +14,23 @@ function(fetch_box2d archive)
   endif()
   if(NOT PLACERL_BOX2D_ARCHIVE AND NOT found STREQUAL BOX2D_SHA256)
     get_filename_component(folder "${archive}" DIRECTORY)
+    # pip runs a source's setup.py to learn what it needs, but not before it has checked a hash.
+    set(requirements "${CMAKE_BINARY_DIR}/box2d.txt")
+    file(WRITE "${requirements}" "box2d-py==${BOX2D_VERSION} --hash=sha256:${BOX2D_SHA256}\n")
     message(STATUS "Fetching Box2D from the package index")
     execute_process(
       COMMAND "${Python_EXECUTABLE}" -m pip download --quiet --disable-pip-version-check --no-deps
-        --no-binary box2d-py --dest "${folder}" box2d-py==${BOX2D_VERSION}
+        --no-binary box2d-py --require-hashes --dest "${folder}" --requirement "${requirements}"
       TIMEOUT 300 ERROR_VARIABLE error RESULT_VARIABLE failed)
-    if(failed)
+    if(error MATCHES "DO NOT MATCH THE HASHES.* Got +([0-9a-f]+)")
+      set(found "${CMAKE_MATCH_1}")
+    elseif(failed)
+      file(REMOVE "${archive}") # one of another hash, which must not be compiled
       message(WARNING "Without LunarLander: the source of Box2D could not be fetched: ${error}")
       return()
+    else()
+      file(SHA256 "${archive}" found)
     endif()
-    file(SHA256 "${archive}" found)
   endif()
   if(NOT found STREQUAL BOX2D_SHA256)
     message(FATAL_ERROR "${archive}: found SHA-256 ${found}; allowed: ${BOX2D_SHA256}, box2d-py ${BOX2D_VERSION}'s")
