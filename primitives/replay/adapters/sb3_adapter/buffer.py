@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -122,14 +123,18 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         """Return the spaces of the observations by key; a space that is no dictionary has the key None."""
         return dict(self.observation_space.spaces) if self._is_dict else {None: self.observation_space}
 
-    @staticmethod
-    def _warn_of_memory(needed_bytes: int) -> None:
-        if psutil is not None and needed_bytes > (available_bytes := psutil.virtual_memory().available):
+    def _warn_of_memory(self, needed_bytes: int) -> None:
+        holder, free_bytes = self._memory()
+        if needed_bytes > free_bytes:
             warnings.warn(
-                "This system does not have apparently enough memory to store the complete replay buffer "
-                f"{needed_bytes / 1e9:.2f}GB > {available_bytes / 1e9:.2f}GB",
+                f"{holder} does not have apparently enough memory to store the complete replay buffer "
+                f"{needed_bytes / 1e9:.2f}GB > {free_bytes / 1e9:.2f}GB",
                 stacklevel=3,
             )
+
+    def _memory(self) -> tuple[str, float]:
+        """Return what holds the items, and its free bytes, infinitely many where nothing tells how many."""
+        return "This system", inf if psutil is None else psutil.virtual_memory().available
 
     @property
     def observations(self) -> Any:

@@ -9,6 +9,7 @@ import torch
 
 from placerl.primitives.replay.adapters.sb3_adapter.buffer import PrioritizedReplayBuffer
 from placerl.primitives.replay.adapters.sb3_adapter.caller import refuse_an_algorithm_without_weights
+from placerl.primitives.replay.device.packed_rows import PackedRows
 from placerl.primitives.replay.device.tensor_replay import TensorReplay
 
 
@@ -37,8 +38,14 @@ class DevicePrioritizedReplayBuffer(PrioritizedReplayBuffer):
     def _create(self, seed: int | None, **options: Any) -> None:
         if seed is None:
             seed = int(np.random.randint(2**31))  # noqa: NPY002 (seeded by SB3)
-        rows = self.buffer_size * self.n_envs
-        self.replay = TensorReplay(rows, self._fields(), self.device, seed=seed, **options)
+        rows, fields = self.buffer_size * self.n_envs, self._fields()
+        self._warn_of_memory(rows * PackedRows(fields).row_bytes)
+        self.replay = TensorReplay(rows, fields, self.device, seed=seed, **options)
+
+    def _memory(self) -> tuple[str, float]:
+        if self.device.type != "cuda":
+            return super()._memory()
+        return f"Device {self.device}", torch.cuda.mem_get_info(self.device)[0]
 
     @property
     def device(self) -> torch.device:

@@ -1,11 +1,12 @@
 """Checks of the replay in a device's memory, in SB3's environment; on the CPU the device is the host's C++.
 
-What the buffer on the host is checked for, it is checked for too, except for views, the memory of the host, and errors
-that come later (`DevicePrioritizedReplayBuffer`).
+What the buffer on the host is checked for, it is checked for too, except for views and errors that come later
+(`DevicePrioritizedReplayBuffer`).
 """
 
 import copy
 import tempfile
+import warnings
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest import mock
@@ -25,7 +26,6 @@ NOT_SHARED = (
     "check_a_copy_without_a_seed_draws_from_numpys_global_generator",
     "check_td_errors_of_another_shape_and_nan_are_refused",
     "check_the_views_are_what_is_sampled",
-    "check_too_little_memory_is_said",
 )
 
 
@@ -87,6 +87,20 @@ def check_a_td_error_that_is_not_finite_is_told_by_the_next_step():
     assert (buffer.replay.priorities(range(8)) == before).all()
     buffer.add(*step)
     assert buffer.rewards[0] == 1
+
+
+def check_too_little_memory_of_a_cuda_device_is_said():
+    buffer = filled()
+    buffer._device = torch.device("cuda:1")
+    free = mock.patch("torch.cuda.mem_get_info", return_value=(10**9, 8 * 10**9))
+    with free as asked, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for needed_bytes in (10**9, 2 * 10**9):
+            buffer._warn_of_memory(needed_bytes)
+    asked.assert_called_with(torch.device("cuda:1"))
+    (said,) = [str(warning.message) for warning in caught]
+    assert said.startswith("Device cuda:1 does not have")
+    assert said.endswith("2.00GB > 1.00GB")
 
 
 def check_rows_without_an_item_add_nothing_to_n_step_returns():
