@@ -16,8 +16,8 @@ from placerl.primitives.replay.device.tensor_replay import TensorReplay
 class DevicePrioritizedReplayBuffer(PrioritizedReplayBuffer):
     """A `PrioritizedReplayBuffer` whose items and priorities are in the memory of a CUDA device; on "cpu", of the host.
 
-    Transitions come from the host. Sampling, n-step returns, `VecNormalize` (of which the statistics come from the
-    host) and the priorities' update are work of the device for which the host does not wait. What differs:
+    Transitions and the statistics of `VecNormalize` come from the host. Sampling, n-step returns, normalisation and the
+    priorities' update are work of the device for which the host does not wait. What differs:
 
     - A TD error that is NaN or infinite raises ValueError at the next `add`, and changes no priority.
     - `observations`, `rewards` and the like are copies, made when they are asked for.
@@ -134,8 +134,17 @@ def _normalized(
     values: torch.Tensor, statistics: Any, epsilon: float, most: float, *, centred: bool = True
 ) -> torch.Tensor:
     """Return values as SB3's `VecNormalize` has them, float32: less the mean, by the standard deviation, clipped."""
-    scale = torch.as_tensor(np.sqrt(statistics.var + epsilon), device=values.device)
+    scale = _copied(np.sqrt(statistics.var + epsilon), values.device)
     wide = values.double()
     if centred:
-        wide = wide - torch.as_tensor(statistics.mean, device=values.device)
+        wide = wide - _copied(statistics.mean, values.device)
     return (wide / scale).clamp(-most, most).float()
+
+
+def _copied(numbers: npt.ArrayLike, where: torch.device) -> torch.Tensor:
+    """Return numbers of the host on a device; the host does not wait for the copy."""
+    tensor = torch.as_tensor(numbers)
+    if where.type == "cuda":
+        # From other memory PyTorch waits for the copy. It lends pinned memory to no one else before the copy is done.
+        tensor = tensor.pin_memory()
+    return tensor.to(where, non_blocking=True)

@@ -19,8 +19,10 @@ import torch
 from buffers import ACTIONS, BOX
 from models import ALGORITHMS, model
 from refusals import raises
+from stable_baselines3.common.running_mean_std import RunningMeanStd
 
 from placerl.primitives.replay.adapters.sb3_adapter import DevicePrioritizedReplayBuffer
+from placerl.primitives.replay.adapters.sb3_adapter.device_buffer import _normalized
 
 NOT_SHARED = (
     "check_a_copy_without_a_seed_draws_from_numpys_global_generator",
@@ -112,6 +114,22 @@ def check_rows_without_an_item_add_nothing_to_n_step_returns():
     batch = buffer._get_samples(np.array([0, 1]))
     assert batch.rewards.tolist() == [[1.5], [1.0]]
     assert batch.discounts.tolist() == [[0.25], [0.5]]
+
+
+def check_the_host_does_not_wait_for_statistics(where):
+    values = torch.linspace(-5, 5, 12, device=where).reshape(4, 3)
+    vector, number = RunningMeanStd(shape=(3,)), RunningMeanStd()
+    vector.update(np.random.default_rng(0).normal(3, 2, (5, 3)))
+    number.update(np.random.default_rng(1).normal(1, 4, 5))
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        found = _normalized(values, vector, 1e-8, 2.0), _normalized(values, number, 1e-8, 2.0, centred=False)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    given = values.cpu().numpy().astype(np.float64)
+    for tensor, kept, mean in zip(found, (vector, number), (vector.mean, 0.0), strict=True):
+        expected = np.clip((given - mean) / np.sqrt(kept.var + 1e-8), -2, 2).astype(np.float32)
+        np.testing.assert_allclose(tensor.cpu().numpy(), expected, rtol=1e-6)
 
 
 def check_a_copy_needs_another_sample_before_priorities():

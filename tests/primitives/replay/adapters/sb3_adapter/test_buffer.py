@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -48,3 +49,8 @@ def test_any_sequence_of_calls_has_the_results_of_sb3s_own_buffer(
         normalized=normalized and observation in ("box", "image", "dict"),
         **rest,
     )
+
+
+@pytest.mark.gpu
+def test_the_host_does_not_wait_for_the_statistics_of_vec_normalize(ask: Ask) -> None:
+    ask("check_the_host_does_not_wait_for_statistics", where="cuda")
