@@ -7,8 +7,8 @@ and, where the device has the workload's environment, in whole rounds. Of PPO, w
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import ceil, isfinite
-from typing import Any
+from math import ceil, isfinite, nan
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,13 +54,33 @@ PARTS = "parts of a resident round"
 AHEAD = "resident step, 1 batch ahead"
 ITERATION = "resident iteration"
 STEPS = {ROUND: 64, STEP: 64, AHEAD: 64, STRICT: 8, ITERATION: 64}
-"""Gradient steps of a timed call; the host waits once for all of a resident call."""
+"""Gradient steps of a timed call, or more, as it takes whole rounds or iterations; the host waits once for all of a
+resident call.
+"""
 CHUNK = 50_000
 """Items inserted at once."""
 ENVIRONMENTS = 4096
 """Environments of PPO, whose samples are learnt from once: the sizes of PufferLib's own CartPole, with B (its
 `config/cartpole.ini`), so that their rates can be compared.
 """
+
+
+class Taken(NamedTuple):
+    """What a call took.
+
+    Attributes:
+        loss: a loss of the last gradient steps.
+        gradient_steps: the gradient steps.
+        environment_steps: of PPO, the environment steps, over all environments.
+    """
+
+    loss: float
+    gradient_steps: int
+    environment_steps: int | None = None
+
+
+Take = Callable[[int], Taken]
+"""Takes at least so many gradient steps, and says what it took."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +130,9 @@ def profile(
     item = widened(item) if on_policy else fitted(item)
     acts = not on_policy and item.environment.id in device_environments.ids()
     parts = [parts_case(PARTS, partial(_parts, item, batch_size, on))] if acts else []
+    taken: dict[str, Taken] = {}
     timings = measure(
-        [*cases(item, batch_size, on), *parts],
+        [*cases(item, batch_size, on, taken), *parts],
         Protocol(budget_s=budget_s, fewest_rounds=FEWEST_SAMPLES),
         progress=lambda done, total: report(done, total, "interleaved rounds"),
     )
@@ -121,18 +142,25 @@ def profile(
             primitive=name,
             backend=kind,
             device=kind,
-            gradient_steps=STEPS[name],
-            environment_steps=STEPS[name] * batch_size if name == ITERATION else None,
+            gradient_steps=call.gradient_steps,
+            environment_steps=call.environment_steps,
             capacity=item.replay.capacity,
             **fields,
         )
         for name, timing in timings.items()
         if name in STEPS
+        for call in (taken.get(name, Taken(nan, 0)),)
     ]
-    return [*rows, *(replace(rows[0], **_predicted(item, batch_size, kind, timings)) for _ in parts)]
+    return [*rows, *(replace(rows[0], **_predicted(item, batch_size, kind, timings, taken)) for _ in parts)]
 
 
-def _predicted(item: Workload, batch_size: int, kind: str, timings: Mapping[str, Timing]) -> dict[str, Any]:
+def _predicted(
+    item: Workload,
+    batch_size: int,
+    kind: str,
+    timings: Mapping[str, Timing],
+    taken: Mapping[str, Taken],
+) -> dict[str, Any]:
     """Return the columns in which the row of the prediction differs from that of the rounds themselves."""
     own = {"primitive": PREDICTED, "provenance": Provenance.MODELLED, "timed": HowTimed(), "samples": ()}
     own |= {"value": None, "low": None, "high": None}
@@ -150,7 +178,7 @@ def _predicted(item: Workload, batch_size: int, kind: str, timings: Mapping[str,
             for part, seconds in ((part, by[number]) for part, by in parts.items())
         ]
         rate = model.predict(PerformanceTable(entries), problem, here, mapping).gps
-        predicted_s[number] = STEPS[ROUND] / rate
+        predicted_s[number] = taken[ROUND].gradient_steps / rate
     ratios = [achieved_s[number] / seconds for number, seconds in predicted_s.items()]
     low, high = statistics.interval(ratios, in_order=True)
     return own | {
@@ -168,16 +196,23 @@ def _by_round(timing: Timing) -> dict[int, float]:
     return dict(zip(timing.clock_rounds, timing.clock_s, strict=True))
 
 
-def cases(item: Workload, batch_size: int, on: Device) -> Sequence[Case[Callable[[int], float]]]:
-    """Return the cases to time; each is a function that takes gradient steps and returns a loss of the last ones."""
+def cases(item: Workload, batch_size: int, on: Device, taken: dict[str, Taken]) -> Sequence[Case[Take]]:
+    """Return the cases to time; each is a function that takes gradient steps.
 
-    def case(name: str, make: Callable[[Workload, int, Device], Callable[[int], float]]) -> Case[Any]:
+    Args:
+        taken: by the name of a case, what its last timed call took; filled in by the calls.
+    """
+
+    def case(name: str, make: Callable[[Workload, int, Device], Take]) -> Case[Take]:
+        def call(take: Take, steps: int) -> None:
+            taken[name] = take(steps)
+
         return Case(
             name,
             lambda: make(item, batch_size, on),
             check,
             lambda take, rng: STEPS[name],
-            lambda take, steps: take(steps),
+            call,
             elsewhere=on.kind != "host",  # whose work is the caller's
         )
 
@@ -194,9 +229,9 @@ def widened(item: Workload) -> Workload:
     return item
 
 
-def check(take: Callable[[int], float]) -> None:
+def check(take: Take) -> None:
     """Raise ValueError if gradient steps do not give a finite loss that changes."""
-    losses = [take(4) for _ in range(2)]
+    losses = [take(4).loss for _ in range(2)]
     if not all(map(isfinite, losses)) or losses[0] == losses[1]:
         raise ValueError(f"losses: found {losses}; allowed: finite ones that change")
 
@@ -242,13 +277,13 @@ def _resident(
     return replay, learner
 
 
-def _steps(item: Workload, batch_size: int, on: Device, ahead: int = 0) -> Callable[[int], float]:
+def _steps(item: Workload, batch_size: int, on: Device, ahead: int = 0) -> Take:
     steps = ResidentSteps(*_resident(item, batch_size, on, ahead))
     _inserted(item, steps.insert)
 
-    def take(number: int) -> float:
+    def take(number: int) -> Taken:
         steps.run(number)
-        return next(iter(steps.losses.values()))
+        return Taken(next(iter(steps.losses.values())), number)
 
     return take
 
@@ -263,28 +298,31 @@ def _parts(item: Workload, batch_size: int, on: Device) -> ResidentParts:
     return ResidentParts(rounds, replay.stream, *shape)
 
 
-def _rounds(item: Workload, batch_size: int, on: Device) -> Callable[[int], float]:
+def _rounds(item: Workload, batch_size: int, on: Device) -> Take:
     made = _parts(item, batch_size, on)
 
-    def take(number: int) -> float:
-        made.rounds.run_rounds(ceil(number / made.gradient_steps))
-        return next(iter(made.rounds.losses.values()))
+    def take(number: int) -> Taken:
+        rounds = ceil(number / made.gradient_steps)
+        made.rounds.run_rounds(rounds)
+        return Taken(next(iter(made.rounds.losses.values())), rounds * made.gradient_steps)
 
     return take
 
 
-def _iterations(item: Workload, batch_size: int, on: Device) -> Callable[[int], float]:
+def _iterations(item: Workload, batch_size: int, on: Device) -> Take:
     learner, _ = _learner(item, batch_size, on)
     iterations = ResidentIterations(learner, item.environment.id, range(item.training.actors))
 
-    def take(number: int) -> float:
-        iterations.run(-(-number // iterations.gradient_steps_each))
-        return next(iter(iterations.losses.values()))
+    def take(number: int) -> Taken:
+        before, count = iterations.environment_steps, ceil(number / iterations.gradient_steps_each)
+        iterations.run(count)
+        loss, steps = next(iter(iterations.losses.values())), count * iterations.gradient_steps_each
+        return Taken(loss, steps, iterations.environment_steps - before)
 
     return take
 
 
-def _strict(item: Workload, batch_size: int, on: Device) -> Callable[[int], float]:
+def _strict(item: Workload, batch_size: int, on: Device) -> Take:
     learner, _ = _learner(item, batch_size, on)
     tree, storage = _memory(item, on)
     replay, rng = (
@@ -300,11 +338,11 @@ def _strict(item: Workload, batch_size: int, on: Device) -> Callable[[int], floa
     _inserted(item, replay.insert)
     sample = replay.allocate(batch_size)
 
-    def take(number: int) -> float:
+    def take(number: int) -> Taken:
         for _ in range(number):
             drawn = replay.sample(batch_size, rng, out=sample)
             outcome = learner.step(drawn.batch, drawn.weights)
             replay.update_priorities(drawn.indices, outcome.td_errors)
-        return next(iter(outcome.losses.values()))
+        return Taken(next(iter(outcome.losses.values())), number)
 
     return take

@@ -167,6 +167,7 @@ class ResidentRounds(ResidentSteps):
         for _ in range(vector_steps):
             self._environments.count_started(1)
             self._filling.replay()
+            self.graphs_started += 1
 
     @one_at_a_time
     def explore(self, vector_steps: int) -> None:
@@ -184,6 +185,7 @@ class ResidentRounds(ResidentSteps):
                         self._launch_vector_step(explores=True)
             self._environments.count_started(at_once)
             self._exploring[at_once].replay()
+            self.graphs_started += 1
             vector_steps -= at_once
 
     @one_at_a_time

@@ -58,12 +58,17 @@ class ResidentParts:
 
     def run(self) -> None:
         """Do the work of `ROUNDS` rounds, part by part."""
-        graphs = ceil(ROUNDS / self.rounds.rounds_a_graph)
-        start_s = self._seconds(partial(self._start, graphs))
-        self.parts_s["runtime"] += start_s
-        acting, learning = ROUNDS * self.vector_steps, ROUNDS * self.gradient_steps
-        self.parts_s["collect"] += self._seconds(partial(self.rounds.explore, acting)) - start_s
-        self.parts_s["steps"] += self._seconds(partial(self.rounds.run, learning)) - start_s
+        starts = ceil(ROUNDS / self.rounds.rounds_a_graph)
+        start_s = self._seconds(partial(self._start, starts)) / starts
+        self.parts_s["runtime"] += starts * start_s / ROUNDS
+        for part, start in (
+            ("collect", partial(self.rounds.explore, ROUNDS * self.vector_steps)),
+            ("steps", partial(self.rounds.run, ROUNDS * self.gradient_steps)),
+        ):
+            before = self.rounds.graphs_started
+            part_s = self._seconds(start)
+            starts = self.rounds.graphs_started - before
+            self.parts_s[part] += (part_s - starts * start_s) / ROUNDS
         self.rounds.drain()
 
     def _start(self, graphs: int) -> None:
@@ -71,11 +76,11 @@ class ResidentParts:
             self._nothing.replay()
 
     def _seconds(self, start: Callable[[], object]) -> float:
-        """Return the seconds of a round for which the device does what is started."""
+        """Return the seconds for which the device does what is started."""
         begun_s = perf_counter()
         start()
         self.stream.finish()
-        return (perf_counter() - begun_s) / ROUNDS
+        return perf_counter() - begun_s
 
     def taken(self) -> dict[str, float]:
         """Return `parts_s`, and begin again."""

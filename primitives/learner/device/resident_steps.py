@@ -45,6 +45,9 @@ class ResidentSteps(StartedSteps):
         learner: a learner with kernels on a device (`check`).
         steps_a_graph: most gradient steps that one graph has; with D batches ahead, up to D more.
 
+    Attributes:
+        graphs_started: number of graphs that were started so far.
+
     Raises:
         TypeError: the learner's steps cannot stay on its device.
         ValueError: the replay has another stream or batch size, lacks a column that the learner reads, holds it with
@@ -80,7 +83,7 @@ class ResidentSteps(StartedSteps):
         }
         # The next step overwrites its own, while these still give priorities.
         self._td_errors = [self._stream.zeros(4 * learner.batch_size) for _ in numbers if replay.ahead]
-        self._taken = 0
+        self._taken = self.graphs_started = 0
         self._graphs: Graphs = {}
 
     def _check_columns(self) -> None:
@@ -152,6 +155,7 @@ class ResidentSteps(StartedSteps):
                 launch()
             self._taken = taken
         graphs[key].replay()
+        self.graphs_started += 1
         self._taken += len(variants)
         self._learner.gradient_steps += len(variants)
 

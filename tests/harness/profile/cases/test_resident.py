@@ -1,5 +1,7 @@
 """The parts of rounds that stay on a device are timed apart, and add up to the rounds."""
 
+from collections.abc import Callable
+
 import pytest
 
 from placerl.harness import workloads
@@ -38,14 +40,23 @@ def test_each_part_is_timed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not case.parts(parts)
 
 
-def test_the_start_of_a_graph_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_each_part_the_starts_of_its_own_graphs_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs of 2 rounds of 3 gradient steps, or of 8 gradient steps."""
     device_of("opencl")
-    parts = next(resident_cases(small(), problem_of(small(), 8))).case.setup()
+    monkeypatch.setattr(resident, "ROUNDS", 8)
+    item = workloads.override(small(), "training.actors", 3, "test")
+    parts = next(resident_cases(item, problem_of(item, 8))).case.setup()
     assert isinstance(parts, ResidentParts)
-    seconds = iter([1.0, 5.0, 3.0])
-    monkeypatch.setattr(parts, "_seconds", lambda start: next(seconds))
+    assert (parts.gradient_steps, parts.rounds.rounds_a_graph) == (3, 2)
+    seconds = iter([4.0, 20.0, 43.0])
+
+    def timed(start: Callable[[], object]) -> float:
+        start()
+        return next(seconds)
+
+    monkeypatch.setattr(parts, "_seconds", timed)
     parts.run()
-    assert parts.taken() == {"runtime": 1.0, "collect": 4.0, "steps": 2.0}
+    assert parts.taken() == {"runtime": 4 / 8, "collect": (20 - 4) / 8, "steps": (43 - 3) / 8}
 
 
 @pytest.mark.parametrize("item", [workloads.load("hopper-ddpg"), small(prioritized=False)])
