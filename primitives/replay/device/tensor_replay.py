@@ -263,9 +263,10 @@ class TensorReplay(CopiedWhole, OwnProcess):
         """
         dtypes = {name: np.dtype(field.dtype) for name, field in fields.items()}
         sizes = {name: dtypes[name].itemsize * prod(field.shape) for name, field in fields.items()}
-        offsets, end = {}, 0
+        offsets, end = dict[str, int](), 0
         for name in sorted(sizes, key=lambda name: sizes[name] & -sizes[name] or 2**63, reverse=True):
-            offsets[name], end = end, end + sizes[name]
+            offsets[name] = end
+            end += sizes[name]
         return {name: Place(0, dtype, offsets[name]) for name, dtype in dtypes.items()}, end
 
     def _columns(self, memory: Tensor, places: Mapping[str, Place], count: int) -> dict[str, Tensor]:
