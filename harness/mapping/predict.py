@@ -96,8 +96,8 @@ def measurements(
     """
     rows: list[PredictedRate] = []
     for strategy in strategies.values():
-        prefix = TIMED_WHERE_THEY_RUN.get(strategy.name, "")
-        if not any(row.primitive.startswith(prefix) for row in profile):
+        prefix = TIMED_WHERE_THEY_RUN.get(strategy.name)
+        if prefix and not any(row.primitive.startswith(prefix) for row in profile):
             continue
         try:
             rows += _predictions(strategy, workload, batch_size, profile, platform, problem)

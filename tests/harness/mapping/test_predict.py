@@ -180,6 +180,15 @@ def test_a_strategy_without_the_times_that_it_needs_says_which() -> None:
         predict.chosen_mapping(rows)
 
 
+def test_without_any_time_every_strategy_says_what_it_lacks() -> None:
+    rows = predict.measurements(workloads.load("hopper-ddpg"), 256, [], PLATFORM)
+    assert {item.who: item.status for item in rows} == dict.fromkeys(
+        set(STRATEGIES) - {*TIMED_WHERE_THEY_RUN}, "not_run"
+    )
+    with pytest.raises(LookupError, match="no mapping has times for all of its terms"):
+        predict.chosen_mapping(rows)
+
+
 def test_item_words_are_those_of_a_hopper_transition() -> None:
     """Two observations of 11, an action of 3, a reward, a flag: E of MAP VI-B."""
     assert problem_of(workloads.load("hopper-ddpg"), 256).item_words == 2 * 11 + 3 + 2
