@@ -38,10 +38,12 @@ class Joined(NamedTuple):
 
     Attributes:
         clock_mhz: the accelerator's clock at which it is judged.
+        environment_s: seconds of environment steps in place of its own; None: its own.
     """
 
     row: Any
     clock_mhz: float
+    environment_s: float | None = None
 
     def terms_s(self, *names: str) -> npt.NDArray:
         """Return the sum of the seconds of some parts, one per iteration that was run, at the clock."""
@@ -56,6 +58,8 @@ class Joined(NamedTuple):
         terms = self.row.parameters.terms_s
         device_s = np.array(terms["infer"]) + np.array(terms["learner"])
         slower_s = self.terms_s("infer", "learner") - device_s
+        if self.environment_s is not None:
+            slower_s = slower_s + self.environment_s - np.array(terms["environment"])
         return np.array(self.row.samples) + slower_s + latency_s * self.row.parameters.transfers
 
     def part_s(self, name: str, iteration: PpoIteration, latency_s: float) -> npt.NDArray:

@@ -243,13 +243,25 @@ def _gain_of_small(few: MeasuredIteration, many: MeasuredIteration) -> float:
 
 
 def joined_of(frame: pd.DataFrame, benchmark: str) -> dict[PpoIteration, tuple[MeasuredIteration, Joined]]:
-    """Return the iterations that were timed on the CPU and run in virtual time, at the clock of the counted cycles."""
+    """Return the iterations that were timed on the CPU and run in virtual time, at the clock of the counted cycles.
+
+    A program of a library's kind keeps its environments with the accelerator, which replaces its networks alone.
+    """
     rows, timed = joined(frame, benchmark), measured_iterations(frame, benchmark)
     return {
-        iteration: (item, Joined(rows[iteration], item.counted.parameters.clock_mhz))
+        iteration: (
+            item,
+            Joined(rows[iteration], item.counted.parameters.clock_mhz, _environment_s_of_a_library(item)),
+        )
         for iteration, item in timed.items()
         if iteration in rows
     }
+
+
+def _environment_s_of_a_library(item: MeasuredIteration) -> float | None:
+    """Return the seconds of environment steps in a program of a library's kind; None for this project's own."""
+    of_a_library = item.timed.backend in table_2_libraries.STYLES.values()
+    return float(np.median(item.part_s("environment"))) if of_a_library else None
 
 
 def gains_in_virtual_time(frame: pd.DataFrame) -> Gains:
