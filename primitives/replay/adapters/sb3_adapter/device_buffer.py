@@ -115,7 +115,7 @@ class DevicePrioritizedReplayBuffer(PrioritizedReplayBuffer):
         # Rows that hold no item yet may hold NaN.
         rewards = (self._normalize_reward(reward, env) * powers[:-1]).where(within, 0.0)
         total = rewards[:, :1].clone()
-        for step in range(1, self.n_steps):  # in SB3's order, so that the sums have the same bits
+        for step in range(1, self.n_steps):  # as NumPy adds fewer than 8: SB3's bits
             total += rewards[:, step : step + 1]
         at_last = last[:, None]
         dones = done.gather(1, at_last) * (1 - timeout.gather(1, at_last))
