@@ -68,7 +68,7 @@ def show_predictions(rows: "list[PredictedRate]", title: str, everything: bool) 
     out.print(table)
     mappings = len({row.mapping for row in predicted})
     if not everything:
-        out.print(f"Chosen among {mappings} mappings by modelled times; --all prints every prediction.")
+        out.print(f"Chosen among {mappings} mappings by predicted rates; --all prints every prediction.")
     for row in predicted:
         if row.chosen and (settings := row.settings):
             said = ", ".join(f"{name} = {value}" for name, value in settings.items())

@@ -1,6 +1,6 @@
 """The command `placerl rent`, which says which machine trains a workload to a return in what time, at what price."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -100,7 +100,7 @@ def rent(
         if trained and steps:
             out.print(_of_curves(steps, trained))
         out.print(_table(offers))
-        for line in _notes(offers, asked):
+        for line in _notes(offers, asked, machines):
             out.print(line)
     for what, reason in failed.items():
         typer.echo(f"{what}: not run: {reason}", err=True)
@@ -144,8 +144,12 @@ def _short(number: float) -> str:
     return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
 
 
-def _notes(offers: Sequence["Offer"], prices: Mapping[str, "Price"]) -> list[str]:
-    """Return lines on what the table does not show: noise, missing prices, and prices of other machines."""
+def _notes(offers: Sequence["Offer"], prices: Mapping[str, "Price"], machines: Collection[str]) -> list[str]:
+    """Return lines on what the table does not show: noise, missing prices, and prices of other machines.
+
+    Args:
+        machines: names of all machines that have a card, also of those without an offer.
+    """
     lines = []
     if any(one.rate.status == "too_noisy" for one in offers):
         lines.append("~: from a time that is too noisy")
@@ -153,9 +157,7 @@ def _notes(offers: Sequence["Offer"], prices: Mapping[str, "Price"]) -> list[str
         lines.append("never: the return is not reached in as many steps as were trained")
     if prices:
         lines += [f"{one.machine}: {_said(one.price)}" for one in offers]
-        lines += [
-            f"{name}: a price, but no card" for name in prices if name not in {one.machine for one in offers}
-        ]
+        lines += [f"{name}: a price, but no card" for name in prices if name not in machines]
     return lines
 
 

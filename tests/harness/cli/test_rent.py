@@ -12,6 +12,7 @@ from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.machines.test_curves import ITEM, SIZE, trained
 from tests.harness.machines.test_prices import ONE
 from tests.harness.machines.test_rates import NAME, committed_run, slower
+from tests.harness.machines.test_renting import price
 
 
 @pytest.fixture(autouse=True)
@@ -88,3 +89,8 @@ def test_what_is_mistaken_is_refused(placerl: Placerl, folder: Path) -> None:
     refused(placerl("rent", ITEM.name, *cards), "--known", f"no time of {ITEM.name} {SIZE}", NAME)
     (folder / "prices.toml").write_text(ONE.replace('"a"', '"thrise"'))
     refused(placerl("rent", NAME, *cards, "--prices", str(folder / "prices.toml")), "did you mean thrice?")
+
+
+def test_a_machine_that_has_a_card_but_no_rate_is_not_said_to_lack_one() -> None:
+    prices = {name: price(name, 1.0) for name in ("a", "b")}
+    assert rent_command._notes([], prices, {"a"}) == ["b: a price, but no card"]
