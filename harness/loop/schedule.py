@@ -143,7 +143,11 @@ class Schedule:
     ] = None
     presampled_batches: Annotated[
         int | None,
-        Offered("D, batches sampled ahead; 0: none, as in all loops but relaxed.", least=0),
+        Offered(
+            "D, batches sampled ahead; 0: none. When left out, the workload's own number; with --loop, none but in the "
+            "loops relaxed and concurrent.",
+            least=0,
+        ),
     ] = None
     overlap: Annotated[int, Offered("Gradient steps in parallel with the actors; 0: in turns.", least=0)] = 0
     learners: Annotated[int, Offered("Processes that each differentiate a part of a batch.", least=1)] = 1

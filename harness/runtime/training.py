@@ -64,7 +64,8 @@ class Progress:
             its own, the terms of both threads together may exceed `wall_s`, and the term wait is the time for which the
             other waits for it. The term publish is the transfer of a simulated learner's weights to the actors. If an
             on-policy learner is simulated, the term deal is the host's dealing of minibatches, which is otherwise part
-            of the term learner. The resident loop has one term, round. The rest of `wall_s` is the loop itself.
+            of the term learner. The resident loop has one term, round, or iteration on-policy. The rest of `wall_s` is
+            the loop itself.
         losses: losses of the last gradient step, by name; in the resident loop their means over the stretch.
     """
 
