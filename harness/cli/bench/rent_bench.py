@@ -145,7 +145,8 @@ def table(names: Sequence[str], rows: Sequence[RentedTraining]) -> str:
         "# Seconds to a return: predicted from a card, and achieved",
         "",
         "Predicted (modelled) and achieved (measured): medians over seeds. Error: of the median; each: of single "
-        "trainings, in the median; rate: of gradient steps per second; held: trainings within their 95% interval.",
+        "trainings, in the median; rate: of gradient steps per second; held: trainings within their 95% interval. The "
+        "committed machines are among those that predict: if one is of this kind, this machine is not an unknown one.",
         "",
         *section("Trainings", COLUMNS, lines),
     ]
