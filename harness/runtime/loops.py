@@ -59,8 +59,9 @@ def under(loop: Loop, schedule: Schedule, item: Workload, mapping: Mapping) -> S
         item: the workload, with the requested number of actors.
 
     Raises:
-        UserError: an option contradicts the loop, an on-policy workload is asked for a loop with a replay, or the
-            concurrent loop for one core.
+        UserError: an option contradicts the loop, an on-policy workload is asked for a loop with a replay, the
+            concurrent loop for one core, or the resident loop for a workload with batches sampled ahead of its own,
+            unless an option states their number.
     """
     if is_on_policy(item):
         return _on_policy(loop, schedule, item)
@@ -102,6 +103,14 @@ def _check(loop: Loop, schedule: Schedule, item: Workload, determined: MappingAB
             raise UserError("command line", name, found, f"{allowed} in the {loop} loop")
     if schedule.replay_beside and loop not in _MANAGED:
         raise UserError("command line", "replay_beside", True, f"nothing in the {loop} loop")
+    own = item.training.presampled_batches
+    if loop is Loop.RESIDENT and own and schedule.presampled_batches is None:
+        allowed_unless = (
+            f"0 in the {loop} loop, unless ",
+            OptionName("presampled_batches"),
+            " states a number",
+        )
+        raise UserError(item.name, "training.presampled_batches", own, allowed_unless)
 
 
 def _on_policy(loop: Loop, schedule: Schedule, item: Workload) -> Schedule:

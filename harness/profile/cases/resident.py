@@ -15,7 +15,7 @@ from time import perf_counter
 import numpy as np
 
 from placerl.harness.core.errors import UserError
-from placerl.harness.loop.schedule import STRICT
+from placerl.harness.loop.schedule import Schedule
 from placerl.harness.mapping import Loop, Problem
 from placerl.harness.mapping import Mapping as Placement
 from placerl.harness.mapping.target import Target
@@ -31,6 +31,8 @@ from placerl.primitives.training.resident_rounds import ResidentRounds
 
 ROUNDS = 64
 """Rounds of a call, after each part of which the host waits for the device."""
+IN_TURNS = Schedule(presampled_batches=0)
+"""The options of the rounds that are timed, whatever a workload samples ahead: the prediction is of these."""
 
 
 @dataclass
@@ -123,7 +125,7 @@ def resident_cases(workload: Workload, problem: Problem) -> Iterator[PrimitiveCa
     for target in here if workload.replay.prioritized else []:
         mapping = Placement(target, target, Target.parse(target.device))
         try:
-            resolved = resolve(STRICT, workload, mapping, problem.batch_size, loop=Loop.RESIDENT)
+            resolved = resolve(IN_TURNS, workload, mapping, problem.batch_size, loop=Loop.RESIDENT)
         except UserError:
             continue
 

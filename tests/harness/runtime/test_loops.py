@@ -147,6 +147,16 @@ def test_an_option_that_contradicts_the_loop_is_refused(loop, asked, words):
         options(loop, **asked)
 
 
+def test_the_resident_loop_samples_ahead_only_on_request():
+    eager = workloads.override(CARTPOLE, "training.presampled_batches", 8, "test")
+    resident = Schedule(fusion=Fusion.RESIDENT, presampled_batches=0)
+    assert options(Loop.RESIDENT) == options(Loop.RESIDENT, item=eager, presampled_batches=0) == resident
+    ahead = options(Loop.RESIDENT, item=eager, presampled_batches=8)
+    assert ahead == replace(resident, presampled_batches=8)
+    with pytest.raises(UserError, match="presampled_batches: found 8; allowed: 0 in the resident loop"):
+        options(Loop.RESIDENT, item=eager)
+
+
 def test_an_algorithm_without_a_replay_has_one_loop():
     ppo = workloads.load("cartpole-ppo")
     assert options(Loop.FUSED, item=ppo) == Schedule()

@@ -21,7 +21,7 @@ def small(prioritized: bool = True) -> Workload:
 def test_each_part_is_timed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     device_of("opencl")
     monkeypatch.setattr(resident, "ROUNDS", 3)
-    item = small()
+    item = workloads.override(small(), "training.presampled_batches", 4, "test")  # nothing is sampled ahead
     problem = problem_of(item, 8)
     pieces = list(resident_cases(item, problem))
     assert [(one.primitive, one.target, one.batch_size) for one in pieces] == [
