@@ -48,7 +48,7 @@ def rent(
         typer.Option(
             "--curves",
             metavar="FOLDER",
-            help="Folder of a store whose last trainings give the gradient steps; by default the committed runs.",
+            help="Folder of a store whose trainings give the gradient steps; by default the committed runs.",
         ),
     ] = None,
     batch_size: BatchSizeOption = None,

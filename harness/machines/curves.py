@@ -76,7 +76,9 @@ class Curves:
 
 
 def load(workload: Workload, batch_size: int, level: float, results: Path | None = None) -> Curves:
-    """Return the learning curves of the last run that trained a workload with its own settings.
+    """Return the learning curves of the run that trained most seeds of a workload with its own settings.
+
+    Of several runs with as many seeds the last one counts.
 
     Args:
         level: the return that is asked for; trainings that ended because they had reached a lower one are left out.
@@ -86,9 +88,13 @@ def load(workload: Workload, batch_size: int, level: float, results: Path | None
         NotRunError: no run trained it; the message names the command that does.
         UserError: the store does not exist or is damaged.
     """
-    for source, rows in _runs(workload.name, results):
-        if curves := of_rows(workload, batch_size, level, rows):
-            return Curves(source, curves)
+    found = [
+        Curves(source, curves)
+        for source, rows in _runs(workload.name, results)
+        if (curves := of_rows(workload, batch_size, level, rows))
+    ]
+    if found:
+        return max(found, key=lambda one: len(one.curves))  # the first of several, which is the last run
     where = "committed run" if results is None else f"run in {results}"
     raise NotRunError(
         f"needs a learning curve, which no {where} has for {workload.name} at batch size {batch_size}: "

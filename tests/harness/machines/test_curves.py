@@ -146,6 +146,16 @@ def test_the_last_run_with_curves_of_the_workload_counts(tmp_path: Path) -> None
         curves.load(ITEM, 7, 100, tmp_path)
 
 
+def test_the_run_with_the_most_seeds_counts_before_a_later_one(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "placerl.sqlite") as store:
+        for number, seeds in enumerate(((0, 1, 2), (5, 6, 7), (9,))):
+            run = store.begin_run("quick", f"r{number}", {"fingerprint": "f"})
+            run.finish("cell", [trained(seed) for seed in seeds])
+    found = curves.load(ITEM, SIZE, 0, tmp_path)
+    assert [one.seed for one in found.curves] == [5, 6, 7]
+    assert "run 2 of" in found.source
+
+
 def test_committed_runs_have_curves() -> None:
     item = workloads.load("cartpole-dqn")
     found = curves.load(item, item.training.batch_size, 20)
