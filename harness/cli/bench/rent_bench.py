@@ -15,7 +15,7 @@ meanwhile. The same command goes on with an interrupted run.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -62,7 +62,8 @@ class RentedTraining(BenchResult, table="rented_training"):
     Attributes:
         seed: of the training.
         achieved_s: seconds in which it reached the return; None if it did not within its budget.
-        held: whether the interval of the prediction holds them.
+        held: whether the interval of the prediction holds them; of a training that did not reach it, whether it is
+            open, since an open interval has seeds that never arrive.
         predicted_gps, achieved_gps: gradient steps per second.
     """
 
@@ -109,7 +110,7 @@ def compared(
                 high=predicted.high if whole else None,
                 seed=row.seed,
                 achieved_s=achieved_s,
-                held=achieved_s is not None and predicted.low <= achieved_s <= predicted.high,
+                held=predicted.low <= (inf if achieved_s is None else achieved_s) <= predicted.high,
                 predicted_gps=rate.value,
                 achieved_gps=row.gradient_steps / row.seconds_at[-1],
             )
@@ -145,8 +146,9 @@ def table(names: Sequence[str], rows: Sequence[RentedTraining]) -> str:
         "# Seconds to a return: predicted from a card, and achieved",
         "",
         "Predicted (modelled) and achieved (measured): medians over seeds. Error: of the median; each: of single "
-        "trainings, in the median; rate: of gradient steps per second; held: trainings within their 95% interval. The "
-        "committed machines are among those that predict: if one is of this kind, this machine is not an unknown one.",
+        "trainings, in the median; rate: of gradient steps per second; held: trainings within their 95% interval, or "
+        "that did not arrive where it is open. The committed machines are among those that predict: if one is of this "
+        "kind, this machine is not an unknown one.",
         "",
         *section("Trainings", COLUMNS, lines),
     ]

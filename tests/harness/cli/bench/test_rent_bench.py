@@ -61,6 +61,13 @@ def test_seeds_that_never_arrive_predict_nothing_and_arrive_at_nothing() -> None
     assert "| none arrived |" in table([NAME], rows)
 
 
+def test_an_interval_that_is_open_holds_a_seed_that_did_not_arrive() -> None:
+    trainings = [trained(0, 10), trained(1, 20, arrives=False), trained(2, 20, arrives=False)]
+    rows = compared(workloads.load(NAME), rate(50, 25, 100), trainings)
+    assert [row.high for row in rows] == [None] * 3
+    assert [row.held for row in rows] == [False, True, True]
+
+
 @pytest.mark.parametrize(("times", "said"), [(1.2, "met"), (1.3, "missed")])
 def test_the_goal_is_judged_once_every_workload_arrived(times: float, said: str) -> None:
     rows = [
