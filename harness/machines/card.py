@@ -84,6 +84,12 @@ class Facts(TomlTable):
     accelerators: Mapping[str, str] = Field(max_length=64)
     versions: Mapping[str, str] = Field(max_length=64)
 
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Return what machines of one kind have in common: processor, cores, vector instructions and caches."""
+        cores = self.physical_cores, self.logical_cores
+        return self.cpu, self.architecture, *cores, self.simd_level, self.caches
+
 
 class Card(SentFile):
     """The card of a machine.

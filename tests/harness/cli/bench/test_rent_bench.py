@@ -92,10 +92,12 @@ def test_the_goal_is_judged_once_every_workload_arrived(times: float, said: str)
 
 @pytest.fixture
 def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The card of a machine that is twice as slow as the only one known."""
+    """The card of a machine of another kind than the only one known, and twice as slow."""
     monkeypatch.setattr(renting, "COMMITTED", tmp_path / "committed")
     committed_run()[0].write(tmp_path / "committed" / "known.json")
-    slower(2).write(tmp_path / "card.json")
+    there = slower(2)
+    facts = there.facts.model_copy(update={"cpu": "Another processor"})
+    there.model_copy(update={"facts": facts}).write(tmp_path / "card.json")
     return tmp_path / "card.json"
 
 
@@ -123,6 +125,12 @@ def test_the_command_trains_once_and_goes_on(
     rows = json.loads(placerl(*asked, "--seeds", "3", "--json").out)
     assert [row["seed"] for row in rows if row["kind"] == "rented_training"] == [0, 1, 2]
     assert "The run holds every cell" in placerl(*asked, "--seeds", "3").err
+
+
+def test_a_machine_of_the_same_kind_predicts_nothing(placerl: Placerl, card: Path) -> None:
+    slower(2).write(card)
+    said = placerl("bench", "rent", "--card", str(card), "--workloads", NAME)
+    refused(said, "--known", f"no time of {NAME} 32 on a machine of another kind")
 
 
 def test_what_cannot_be_predicted_is_refused_before_anything_is_trained(placerl: Placerl, card: Path) -> None:
