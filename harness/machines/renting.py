@@ -66,7 +66,7 @@ def machine(path: Path) -> tuple[Card, list[Bundle]]:
     """
     if format_of(path, Bundle.LARGEST_BYTES) != Bundle.FORMAT:
         return Card.read(path), []
-    bundle = _accepted(path)
+    bundle = accepted(path)
     return bundle.card, [bundle]
 
 
@@ -105,7 +105,7 @@ def known_machines(
     Raises:
         UserError: a file is no bundle, or one that is refused (`checking`), or none has times of the workload.
     """
-    every = [*others, *map(_accepted, (*paths, *sorted(COMMITTED.glob(f"*{_SUFFIX}"))))]
+    every = [*others, *map(accepted, (*paths, *sorted(COMMITTED.glob(f"*{_SUFFIX}"))))]
     if unlike:
         every = [one for one in every if one.card.facts.kind != unlike.facts.kind]
     known = list({one.hash: one for one in every}.values())
@@ -117,7 +117,12 @@ def known_machines(
     return known
 
 
-def _accepted(path: Path) -> Bundle:
+def accepted(path: Path) -> Bundle:
+    """Return the bundle of a file.
+
+    Raises:
+        UserError: it is none, or one that is refused (`checking`).
+    """
     bundle = Bundle.read(path)
     for reason in problems(bundle):
         raise UserError(path, "bundle", reason, "what `placerl check` accepts")

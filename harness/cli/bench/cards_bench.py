@@ -24,6 +24,7 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.machines import rates
 from placerl.harness.machines.bundle import Bundle
 from placerl.harness.machines.predicting import BOUNDS, leave_one_out
+from placerl.harness.machines.renting import accepted
 from placerl.harness.machines.variants import VARIANTS, measured
 from placerl.harness.store.rows import BenchResult
 
@@ -214,13 +215,14 @@ def bench(
     if len(asked) + len(others) < LEAST:
         found = f"{len(others)} bundles of other machines and {len(asked)} variants"
         raise UserError("command line", "--bundles", found, f"at least {LEAST} together", names=())
+    sent = {path.stem: accepted(path) for path in others}
 
     def measure(report: Report) -> Sequence[BenchResult]:
         machines = {}
         for number, variant in enumerate(asked):
             report(number, len(asked), variant)
             machines[variant] = bundle_of(variant, workload, batch_size, seconds, folder)
-        return predictions(machines | {path.stem: Bundle.read(path) for path in others})
+        return predictions(machines | sent)
 
     return Bench(
         SUITE,

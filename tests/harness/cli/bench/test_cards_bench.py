@@ -3,7 +3,10 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from placerl.harness.cli.bench.cards_bench import CardRate, predictions, table
+from placerl.harness.machines import renting
 from placerl.harness.machines.bundle import Bundle
 from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.machines.honest_bundles import honest
@@ -11,7 +14,10 @@ from tests.harness.machines.test_predicting import invented, moved
 from tests.harness.machines.test_rates import committed_run, slower
 
 
-def test_bundles_that_are_there_are_judged(placerl: Placerl, tmp_path: Path) -> None:
+def test_bundles_that_are_there_are_judged(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(renting, "problems", lambda bundle: [])  # they are invented
     folder = tmp_path / "bundles"
     for seed in range(4):
         invented(seed, 0.02).write(folder / f"machine-{seed}.json")
@@ -31,6 +37,13 @@ def test_one_machine_cannot_be_left_out(placerl: Placerl, tmp_path: Path) -> Non
     invented(0).write(tmp_path / "alone.json")
     folders = ["--bundles", str(tmp_path), "--results", str(tmp_path)]
     refused(placerl("bench", "cards", "--variants", "none", *folders), "--bundles", "1 bundles", "at least 2")
+
+
+def test_bundles_of_others_that_cannot_be_are_refused(placerl: Placerl, tmp_path: Path) -> None:
+    for seed in range(2):
+        invented(seed).write(tmp_path / f"machine-{seed}.json")
+    folders = ["--bundles", str(tmp_path), "--results", str(tmp_path)]
+    refused(placerl("bench", "cards", "--variants", "none", *folders), "machine-0.json: bundle", "samples")
 
 
 def test_rates_of_mappings_are_judged_and_what_the_choice_loses() -> None:
