@@ -117,7 +117,8 @@ def figures(
 
 def _of_machine(table: DeviceTable, machine: str, frame: pd.DataFrame) -> DeviceTable:
     def named(entry: Entry) -> Entry:
-        return replace(entry, machine=machine) if _depends(entry.number, frame) else entry
+        runs = _runs(entry.number, frame)
+        return replace(entry, machine=machine, run=max(runs)) if runs else entry
 
     ours = {
         kind: {size: [named(entry) for entry in some] for size, some in by_size.items()}
@@ -126,9 +127,10 @@ def _of_machine(table: DeviceTable, machine: str, frame: pd.DataFrame) -> Device
     return replace(table, ours=ours)
 
 
-def _depends(number: Number, frame: pd.DataFrame) -> bool:
-    rows = frame.loc[list(number.rows), ["suite", "experiment", "unit"]]
-    return not all(map(of_no_machine, rows.itertuples()))
+def _runs(number: Number, frame: pd.DataFrame) -> list[str]:
+    """Return when the runs began that a number is from; none if it depends on no machine."""
+    rows = frame.loc[list(number.rows), ["suite", "experiment", "unit", "started_at"]]
+    return [str(row.started_at) for row in rows.itertuples() if not of_no_machine(row)]
 
 
 def _joined(tables: Sequence[DeviceTable]) -> DeviceTable:

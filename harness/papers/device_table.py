@@ -32,11 +32,13 @@ class Entry:
     Attributes:
         how: how it came about, such as the backend, or the cycles and the clock.
         machine: fingerprint of the machine that it is from; empty if it depends on no machine.
+        run: when the run began that it is from; empty if it depends on no machine.
     """
 
     number: Number
     how: str = ""
     machine: str = ""
+    run: str = ""
 
 
 Cells = Mapping[str, Mapping[int, Sequence[Entry]]]
@@ -87,16 +89,21 @@ class DeviceTable:
         return dict(sorted(best.items(), key=lambda item: _cost(item[1])))
 
     def said(self, size: int) -> str:
-        """Return which kind of device is best at a size, and by how much; empty if fewer than two have a number."""
+        """Return which kind of device is best at a size, and by how much; empty if fewer than two have a number.
+
+        Two numbers that different runs measured are followed by when these began: a machine is not always as fast.
+        """
         best = self.best(size)
         if len(best) < 2:
             return ""
         (kind, first), (other, second), *_ = best.items()
-        missing = "".join(f" ({name} not run)" for one, name in COLUMNS.items() if one not in best)
+        notes = "".join(f" ({name} not run)" for one, name in COLUMNS.items() if one not in best)
+        if first.run and second.run and first.run != second.run:
+            notes += f"; different runs: {COLUMNS[kind]} {_began(first)}, {COLUMNS[other]} {_began(second)}"
         if max(_costs(first)) >= min(_costs(second)):
-            return f"{COLUMNS[kind]} or {COLUMNS[other]}: their intervals overlap, or one has none{missing}"
+            return f"{COLUMNS[kind]} or {COLUMNS[other]}: their intervals overlap, or one has none{notes}"
         times = format_value(_cost(second) / _cost(first), 2)
-        return f"{COLUMNS[kind]}, {times} times as fast as the {COLUMNS[other]}{missing}"
+        return f"{COLUMNS[kind]}, {times} times as fast as the {COLUMNS[other]}{notes}"
 
     def gaps(self) -> Iterator[str]:
         """Yield a sentence for each kind of device without a number of this project at some sizes: what measures it."""
@@ -134,6 +141,11 @@ class OfDevices(Claim):
         There is at least one table. Titles are the same whatever the measurements are.
         """
         raise NotImplementedError
+
+
+def _began(entry: Entry) -> str:
+    """Return the date and the minute at which a number's run began."""
+    return entry.run[:16].replace("T", " ")
 
 
 def _cost(entry: Entry) -> float:

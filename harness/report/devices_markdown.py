@@ -26,7 +26,9 @@ def page(devices: Devices, drawn: set[str]) -> str:
         "paper publishes, what was measured here on the machines of [all evidence](verdicts.md), and what follows. A "
         "letter names the machine of a number; the FPGA is simulated, cycle by cycle, at the stated clock, which is an "
         "assumption. Times of different machines next to each other show orders of magnitude; a verdict compares what "
-        "one machine measured. `placerl report` shows the same with the numbers of your own machine.",
+        "one machine measured. Where the best two numbers are from different runs, the column says when these began: "
+        "the same machine may have been faster in one of them. `placerl report` shows the same with the numbers of "
+        "your own machine.",
         "",
     ]
     for figure in devices.figures:

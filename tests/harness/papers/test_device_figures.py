@@ -50,6 +50,9 @@ def test_numbers_name_their_machine_and_cycles_count_once(tmp_path: Path) -> Non
         for kind in ("cpu", "cuda", "fpga")
     }
     assert at == {"cpu": [(1e-4, "a"), (2e-4, "b")], "cuda": [(1e-5, "b")], "fpga": [(1e-6, "")]}
+    began = {name: frame["started_at"].iloc[0] for name, frame in frames.items()}
+    runs = {kind: [one.run for one in hopper.at(kind, 32)] for kind in ("cpu", "fpga")}
+    assert runs == {"cpu": [began["a"], began["b"]], "fpga": [""]}
     assert hopper.stated == {32: "FPGA", 2048: "GPU", 16384: "GPU"}
     assert list(figure.claims[0].by_machine) == ["a", "b"]
 

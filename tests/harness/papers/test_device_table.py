@@ -17,9 +17,11 @@ from tests.harness.papers.rows import frame_of, profiled
 WITH_TABLES = [claim for claim in papers.claims() if isinstance(claim, OfDevices)]
 
 
-def entry(value: float, unit: str = "s", spread: float | None = 0.1, machine: str = "a") -> Entry:
+def entry(
+    value: float, unit: str = "s", spread: float | None = 0.1, machine: str = "a", run: str = ""
+) -> Entry:
     low, high = (None, None) if spread is None else (value * (1 - spread), value * (1 + spread))
-    return Entry(Number("n", value, unit, Provenance.MEASURED, "", low, high), machine=machine)
+    return Entry(Number("n", value, unit, Provenance.MEASURED, "", low, high), machine=machine, run=run)
 
 
 def table(**ours: Entry) -> DeviceTable:
@@ -62,6 +64,16 @@ def test_devices_are_told_apart_by_their_intervals() -> None:
     exact = entry(9.0, spread=None, machine="")
     assert table(cpu=entry(1.0), fpga=exact).said(8) == "CPU, 9 times as fast as the FPGA (GPU not run)"
     assert table(cpu=entry(1.0)).said(8) == ""
+
+
+def test_numbers_of_different_runs_say_when_these_began() -> None:
+    old, new = "2026-11-27T18:37:51Z", "2026-11-29T13:20:51Z"
+    said = "CPU, 9 times as fast as the FPGA (GPU not run)"
+    for others in (new, ""):  # cycles depend on no run
+        assert table(cpu=entry(1.0, run=new), fpga=entry(9.0, run=others)).said(8) == said
+    note = "; different runs: CPU 2026-11-29 13:20, FPGA 2026-11-27 18:37"
+    assert table(cpu=entry(1.0, run=new), fpga=entry(9.0, run=old)).said(8) == said + note
+    assert table(cpu=entry(1.0, run=new), fpga=entry(1.1, run=old)).said(8).endswith(note)
 
 
 def test_a_chart_needs_two_devices_and_a_line(tmp_path: Path) -> None:
