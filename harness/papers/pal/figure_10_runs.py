@@ -11,6 +11,7 @@ which they are pinned. All configurations of a phase take turns, one stretch of 
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from collections.abc import Mapping as MappingABC
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -62,7 +63,7 @@ BATCH_SIZES = {"lunarlander-dqn": 120, "ant-ddpg": 240, "ant-sac": 240}
 """Transitions per gradient step of each workload, divided among the learner threads: multiples of every number of
 `CORES`, near the workloads' own. PAL states no batch size."""
 INTERVAL = 1
-"""Environment steps for each gradient step (PAL VI-A)."""
+"""Environment steps for each gradient step, in all of PAL's experiments (VI-A)."""
 CAPACITY, STARTS = 20_000, 1_000
 """Of every training's replay, and environment steps before it learns, so that filling takes no time."""
 STRETCHES = 9
@@ -92,6 +93,20 @@ class Subject(NamedTuple):
     advance: Callable[[float], Count]
 
 
+def as_in_pal(name: str, changes: MappingABC[str, object], source: object) -> Workload:
+    """Return a workload with PAL's update interval (VI-A), and with further changes.
+
+    Args:
+        name: one of `WORKLOADS`.
+        changes: values of fields, by the fields' paths such as "training.batch_size".
+        source: what changes them, for the message of an error.
+    """
+    item = workloads.override(workloads.load(name), "training.update_interval", INTERVAL, source)
+    for place, value in changes.items():
+        item = workloads.override(item, place, value, source)
+    return item
+
+
 def measure(
     name: str, report: Report, stretches: int = STRETCHES, stretch_s: float = STRETCH_S
 ) -> Sequence[Row]:
@@ -103,16 +118,13 @@ def measure(
         One measurement per configuration: `environment_steps_per_s` of the actors alone, `gradient_steps_per_s` of
         the learners alone and of training. Columns hold the numbers of cores.
     """
-    item = workloads.load(name)
-    changes = (
-        ("training.actors", ACTORS),
-        ("training.batch_size", BATCH_SIZES[name]),
-        ("training.update_interval", INTERVAL),
-        ("replay.capacity", CAPACITY),
-        ("training.learning_starts", STARTS),
-    )
-    for place, value in changes:
-        item = workloads.override(item, place, value, EXPERIMENT)
+    changes = {
+        "training.actors": ACTORS,
+        "training.batch_size": BATCH_SIZES[name],
+        "replay.capacity": CAPACITY,
+        "training.learning_starts": STARTS,
+    }
+    item = as_in_pal(name, changes, EXPERIMENT)
     usable = len(usable_cores())
     cores = [count for count in CORES if count <= usable and _divides(count, count, item)]
     rows: list[Row] = []

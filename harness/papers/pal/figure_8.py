@@ -4,13 +4,15 @@ This project trains with C++ threads (`primitives.training.parallel`) on one cor
 other library on the same cores: with a thread per core and, on several cores, also with one thread, because its small
 networks may be slower with more. The faster of the two is judged. All are timed in interleaved rounds, and this project
 and the library are trained to the same number of environment steps. If this project does not clearly learn less, the
-ratio of the throughputs is the ratio of the times to the same return (`harness.compare.rounds`).
+ratio of the throughputs is the ratio of the times to the same return (`harness.compare.rounds`). Both take a gradient
+step for each environment step (VI-A).
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pandas as pd
 
 from placerl.harness import workloads
@@ -30,6 +32,7 @@ from placerl.harness.papers.cells import NIGHT_TIER, TierLimits, claim_cell
 from placerl.harness.papers.comparisons import RATIO, Gain, gains
 from placerl.harness.papers.evidence import records, select
 from placerl.harness.papers.number import Number, from_text
+from placerl.harness.papers.pal.figure_10_runs import INTERVAL, as_in_pal
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import ComparisonResult
 
@@ -77,7 +80,7 @@ def measure(
         Rows of suite `compare` with throughputs, their ratio and returns, from `rounds.compare`; a single row that
         was not run if the library's virtual environment does not exist, or if all cores are one.
     """
-    item, usable = workloads.load(name), usable_cores()
+    item, usable = as_in_pal(name, {}, "PAL-F8"), usable_cores()
     cpus = usable if all_cores else usable[:1]
     settings = rounds.ComparisonSettings(
         threads=len(cpus),
@@ -151,6 +154,21 @@ def _workload(gain: Gain) -> str:
     return gain.ratio.quantity.partition(",")[0]
 
 
+def _at_pals_interval(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of comparisons on PAL's workloads in which this project trained at PAL's update interval.
+
+    Comparisons on other workloads have the same names, and earlier code trained LunarLander at the workload's interval.
+    """
+    rows = frame[(frame["suite"] == Suite.COMPARE) & frame["workload"].isin(list(WORKLOADS))]
+    chosen = {
+        (row.run, row.workload, row.baseline)
+        for row in records(rows[rows["part"] == "ours"])
+        if row.gradient_steps and round(row.environment_steps / row.gradient_steps) == INTERVAL
+    }
+    names = zip(rows["run"], rows["workload"], rows["baseline"], strict=True)
+    return rows[np.array([name in chosen for name in names], bool)]
+
+
 def _cores(frame: pd.DataFrame) -> list[int]:
     """Return the numbers of cores to which compared systems were confined."""
     rows = records(select(frame, suite=Suite.COMPARE, quantity=RATIO))
@@ -202,6 +220,7 @@ class ConvergesFasterThanRllib(Claim):
     measured_by = (cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
+        frame = _at_pals_interval(frame)
         sides = [_Side(frame, peer, cores) for peer in PEERS for cores in _cores(frame)]
         ours = tuple(gain.ratio for side in sides for gain in side.listed)
         others = sorted(

@@ -8,11 +8,15 @@ import pytest
 from placerl.harness.compare import registry
 from placerl.harness.compare.parts import ONE_THREAD
 from placerl.harness.core.progress import silent
+from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
+from placerl.harness.core.suites import Suite
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.pal import figure_8
 from placerl.harness.plan.tiers import TIERS
-from tests.harness.old_form import details_of, replace
+from placerl.harness.store.rows import ComparisonResult
+from placerl.harness.workloads import Workload
+from tests.harness.old_form import details_of
 from tests.harness.papers.rows import compared, frame_of
 
 WORKLOADS = ("lunarlander-dqn", "ant-ddpg")
@@ -26,20 +30,36 @@ def threaded(
     name: str = "lunarlander-dqn",
     baseline: str = "",
     one_thread: float | None = None,
+    **facts: Any,
 ) -> list[Row]:
     """The comparison with a library on so many cores; on several also with one thread, as fast if nothing is said."""
-    library = baseline or RLLIB[name]
-    found = [timed(ratio, cores, verdict, name, library)]
+    library = baseline or RLLIB.get(name, "rllib")
+    found = timed(ratio, cores, verdict, name, library, **facts)
     if cores > 1:
-        found.append(timed(one_thread or ratio, cores, verdict, name, library + ONE_THREAD))
+        found += timed(one_thread or ratio, cores, verdict, name, library + ONE_THREAD, **facts)
     return found
 
 
-def timed(ratio: float, cores: int, verdict: str, name: str, library: str) -> Row:
+def timed(
+    ratio: float, cores: int, verdict: str, name: str, library: str, interval: int = figure_8.INTERVAL
+) -> list[Row]:
+    """The gain, and the rate of this project at so many environment steps a gradient step."""
     label = figure_8.label_of(library, cores)
     details: dict[str, Any] = {"baseline": label, "verdict": verdict, "threads": cores}
     bounds = {"low": 0.9 * ratio, "high": 1.1 * ratio}
-    return compared(ratio, verdict, label, workload=name, details=details, **bounds)
+    ours = ComparisonResult(
+        suite=Suite.COMPARE,
+        workload=name,
+        primitive="training",
+        baseline=label,
+        part="ours",
+        quantity="gradient_steps_per_s",
+        provenance=Provenance.MEASURED,
+        value=100.0,
+        gradient_steps=1000,
+        environment_steps=1000 * interval,
+    )
+    return [compared(ratio, verdict, label, workload=name, details=details, **bounds), ours]
 
 
 def test_throughput_next_to_rllib_alone_is_no_convergence(tmp_path: Path) -> None:
@@ -125,18 +145,17 @@ def test_a_library_counts_with_the_number_of_threads_with_which_it_is_faster(
 
 
 def test_several_cores_are_not_judged_by_a_library_with_a_thread_on_each_alone(tmp_path: Path) -> None:
-    plenty, _ = threaded(8.0, 2)
-    found = figure_8.ConvergesFasterThanRllib().judge(frame_of(tmp_path, *threaded(4.0, 1), plenty))
+    plenty = timed(8.0, 2, "faster", "lunarlander-dqn", "rllib")
+    found = figure_8.ConvergesFasterThanRllib().judge(frame_of(tmp_path, *threaded(4.0, 1), *plenty))
     assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_8.NEEDS_ONE_THREAD)
     assert [number.value for number in found.ours] == [4.0]
 
 
 def test_one_form_that_is_faster_than_this_project_refutes(tmp_path: Path) -> None:
-    plenty, single = threaded(0.5, 2, one_thread=0.4)
-    for name, form, least in (("plenty", plenty, 0.5), ("single", single, 0.4)):
-        slower = replace(form, details=details_of(form) | {"verdict": "slower"})
+    for library, least in (("rllib", 0.5), ("rllib" + ONE_THREAD, 0.4)):
+        slower = timed(least, 2, "slower", "lunarlander-dqn", library)
         found = figure_8.ConvergesFasterThanRllib().judge(
-            frame_of(tmp_path / name, *threaded(4.0, 1), slower)
+            frame_of(tmp_path / library, *threaded(4.0, 1), *slower)
         )
         assert found.outcome is Outcome.NOT_REPRODUCED
         assert [number.value for number in found.ours] == [4.0, least]
@@ -146,6 +165,24 @@ def test_tianshou_alone_says_nothing_of_rllib(tmp_path: Path) -> None:
     rows = [*threaded(4.0, 1, baseline="tianshou"), *threaded(8.0, 2, baseline="tianshou")]
     found = figure_8.ConvergesFasterThanRllib().judge(frame_of(tmp_path, *rows))
     assert (found.outcome, found.needs) == (Outcome.NOT_RUN, figure_8.NEEDS_CONVERGENCE)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"interval": 4},  # the workload's, as earlier code trained it
+        {"name": "cartpole-dqn"},
+    ],
+)
+def test_another_update_interval_and_another_workload_are_not_judged(
+    tmp_path: Path, other: dict[str, Any]
+) -> None:
+    slower = threaded(0.5, 1, "slower", **other)
+    found = figure_8.ConvergesFasterThanRllib().judge(frame_of(tmp_path, *slower))
+    assert (found.outcome, found.ours, found.explanation) == (Outcome.NOT_RUN, (), "")
+    frame = frame_of(tmp_path / "more", *threaded(4.0, 1, name="ant-ddpg"), *slower)
+    found = figure_8.ConvergesFasterThanRllib().judge(frame)
+    assert ([number.value for number in found.ours], found.needs) == ([4.0], figure_8.NEEDS_CORES)
 
 
 def test_a_library_that_is_not_built_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,11 +216,21 @@ def test_threads_that_would_share_the_only_core_are_not_compared(monkeypatch: py
 def test_both_sides_are_confined_to_the_same_cores(
     monkeypatch: pytest.MonkeyPatch, all_cores: bool, cpus: list[int]
 ) -> None:
-    asked = []
+    asked: list[Any] = []
+    trained: list[Workload] = []
+
+    def compare(
+        item: Workload, *_: object, settings: figure_8.rounds.ComparisonSettings, **__: object
+    ) -> list[Row]:
+        trained.append(item)
+        asked.append(settings)
+        return []
+
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {3, 5})
     monkeypatch.setattr(registry, "baseline_python", lambda name: Path("/"))
-    monkeypatch.setattr(figure_8.rounds, "compare", lambda *_, settings, **__: asked.append(settings) or [])
+    monkeypatch.setattr(figure_8.rounds, "compare", compare)
     figure_8.measure("lunarlander-dqn", "tianshou", all_cores, silent)
+    assert [item.training.update_interval for item in trained] == [1], "PAL VI-A"
     assert [(settings.cpus, settings.threads) for settings in asked] == [(cpus, len(cpus))]
     assert asked[0].returns.environment_steps == figure_8.WORKLOADS["lunarlander-dqn"]
     assert asked[0].single_threaded == (["tianshou"] if all_cores else [])
