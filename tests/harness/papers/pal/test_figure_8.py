@@ -1,10 +1,12 @@
 """PAL Fig. 8: what C++ threads show next to other libraries on one and on all cores, and what is missing."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from placerl.harness import workloads
 from placerl.harness.compare import registry
 from placerl.harness.compare.parts import ONE_THREAD
 from placerl.harness.core.progress import silent
@@ -41,9 +43,15 @@ def threaded(
 
 
 def timed(
-    ratio: float, cores: int, verdict: str, name: str, library: str, interval: int = figure_8.INTERVAL
+    ratio: float,
+    cores: int,
+    verdict: str,
+    name: str,
+    library: str,
+    interval: int = figure_8.INTERVAL,
+    returned: float | None = 1e4,
 ) -> list[Row]:
-    """The gain, and the rate of this project at so many environment steps a gradient step."""
+    """The gain, and of this project the rate at so many environment steps a gradient step, and the mean return."""
     label = figure_8.label_of(library, cores)
     details: dict[str, Any] = {"baseline": label, "verdict": verdict, "threads": cores}
     bounds = {"low": 0.9 * ratio, "high": 1.1 * ratio}
@@ -59,7 +67,11 @@ def timed(
         gradient_steps=1000,
         environment_steps=1000 * interval,
     )
-    return [compared(ratio, verdict, label, workload=name, details=details, **bounds), ours]
+    rows = [compared(ratio, verdict, label, workload=name, details=details, **bounds), ours]
+    if returned is not None:
+        at_the_end = replace(ours, part="ours, return", quantity="return_at_equal_steps", unit="")
+        rows.append(replace(at_the_end, value=returned, low=returned - 1, high=returned + 1))
+    return rows
 
 
 def test_throughput_next_to_rllib_alone_is_no_convergence(tmp_path: Path) -> None:
@@ -161,6 +173,36 @@ def test_one_form_that_is_faster_than_this_project_refutes(tmp_path: Path) -> No
         assert [number.value for number in found.ours] == [4.0, least]
 
 
+@pytest.mark.parametrize(
+    ("on_two", "returned", "outcome"),
+    [
+        (8.0, 102.0, Outcome.IN_KIND),
+        (2.0, 102.0, Outcome.NOT_REPRODUCED),  # the factor falls
+        (8.0, 100.5, Outcome.NO_VERDICT),  # the interval holds the limit
+        (2.0, 100.5, Outcome.NO_VERDICT),
+        (8.0, None, Outcome.NO_VERDICT),
+    ],
+)
+def test_returns_count_where_this_project_learnt_the_task(
+    tmp_path: Path, on_two: float, returned: float | None, outcome: Outcome
+) -> None:
+    rows = [*threaded(4.0, 1, returned=returned), *threaded(on_two, 2, returned=returned)]
+    found = figure_8.ConvergesFasterThanRllib().judge(frame_of(tmp_path, *rows))
+    assert found.outcome is outcome
+    assert [number.value for number in found.ours] == [4.0, on_two]
+    learnt = outcome is not Outcome.NO_VERDICT
+    assert f"in {2 * learnt} of 2 comparisons" in found.explanation
+    for place in ("1 core", "2 cores"):
+        said = f"No verdict on lunarlander-dqn on {place}: this project's mean return, "
+        assert (said in found.explanation) != learnt
+    assert ("is not above 100, half of the return that solves the task." in found.explanation) != learnt
+
+
+def test_a_task_is_learnt_above_half_of_the_return_that_solves_it() -> None:
+    solved = {name: workloads.load(name).training.solved_return for name in figure_8.WORKLOADS}
+    assert {name: 2 * limit for name, limit in figure_8.LEARNT.items()} == solved
+
+
 def test_tianshou_alone_says_nothing_of_rllib(tmp_path: Path) -> None:
     rows = [*threaded(4.0, 1, baseline="tianshou"), *threaded(8.0, 2, baseline="tianshou")]
     found = figure_8.ConvergesFasterThanRllib().judge(frame_of(tmp_path, *rows))
@@ -230,7 +272,10 @@ def test_both_sides_are_confined_to_the_same_cores(
     monkeypatch.setattr(registry, "baseline_python", lambda name: Path("/"))
     monkeypatch.setattr(figure_8.rounds, "compare", compare)
     figure_8.measure("lunarlander-dqn", "tianshou", all_cores, silent)
-    assert [item.training.update_interval for item in trained] == [1], "PAL VI-A"
+    (item,) = trained
+    assert item.training.update_interval == 1, "PAL VI-A"
+    explored = item.algorithm.hyperparameters["exploration_steps"]
+    assert explored == figure_8.WORKLOADS["lunarlander-dqn"] / 5
     assert [(settings.cpus, settings.threads) for settings in asked] == [(cpus, len(cpus))]
     assert asked[0].returns.environment_steps == figure_8.WORKLOADS["lunarlander-dqn"]
     assert asked[0].single_threaded == (["tianshou"] if all_cores else [])
