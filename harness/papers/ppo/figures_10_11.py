@@ -36,6 +36,8 @@ from placerl.harness.papers.ppo.table_2 import (
     NEEDS,
     NEEDS_CUDA,
     MeasuredIteration,
+    TimedIteration,
+    alike_but_for_minibatches,
     cores_used_in_words,
     ends_of_minibatches,
     gain_at_most,
@@ -46,8 +48,7 @@ from placerl.harness.papers.ppo.table_2 import (
     outcome_of_bounds,
     upper_end,
 )
-from placerl.harness.papers.ppo.table_2_libraries import LIBRARIES_OF_THE_PAPER
-from placerl.primitives.fpga.cycles.ppo import PpoIteration
+from placerl.harness.papers.ppo.table_2_libraries import BASELINES_OF_THE_PAPER
 
 SLIGHTLY = 1.5
 """Largest ratio of times that counts as "slightly slower" (PPO 5.3.1, which gives no number)."""
@@ -59,15 +60,15 @@ def _speed_ups(
     """Return upper bounds of the accelerator's speedups over a device: for training, and for inferences."""
     training: list[Number] = []
     inference: list[Number] = []
-    for iteration, item in measured_iterations(frame, benchmark, device).items():
+    for timed, item in measured_iterations(frame, benchmark, device).items():
         for name, speedups in (("training", training), ("inference", inference)):
             samples = item.part_s(*PARTS[name][1]) / item.accelerator_s(name)
-            title = f"{iteration_name(benchmark, iteration)}: {name}, FPGA over {words}, at most"
+            title = f"{iteration_name(benchmark, timed)}: {name}, FPGA over {words}, at most"
             speedups.append(of_samples(title, samples, "ratio", item, Provenance.SIMULATED))
     return training, inference
 
 
-def _slowdowns(benchmark: str, items: dict[PpoIteration, MeasuredIteration]) -> list[tuple[Number, Number]]:
+def _slowdowns(benchmark: str, items: dict[TimedIteration, MeasuredIteration]) -> list[tuple[Number, Number]]:
     """Return training time with the smallest mini-batch over that with the largest, on the CPU and on the
     accelerator.
     """
@@ -76,7 +77,7 @@ def _slowdowns(benchmark: str, items: dict[PpoIteration, MeasuredIteration]) -> 
         few, many = items[small], items[large]
         rounds = min(len(few.wall_s), len(many.wall_s))
         samples = few.part_s("learner")[:rounds] / many.part_s("learner")[:rounds]
-        name = f"{iteration_name(benchmark, small)}: training over that with M={large.minibatch}"
+        name = f"{iteration_name(benchmark, small)}: training over that with M={large.iteration.minibatch}"
         timed = MeasuredIteration(few.timed, many.timed)
         here = of_samples(f"{name}, CPU", samples, "ratio", timed, Provenance.MEASURED)
         cycles = few.accelerator_s("training") / many.accelerator_s("training")
@@ -96,21 +97,21 @@ def _parts_in_virtual_time(frame: pd.DataFrame) -> Gains:
     pairs: list[VirtualGain] = []
     for benchmark in MUJOCO:
         both = joined_of(frame, benchmark)
-        trained: dict[PpoIteration, VirtualGain] = {}
-        for iteration, (item, there) in both.items():
+        trained: dict[TimedIteration, VirtualGain] = {}
+        for timed, (item, there) in both.items():
             rows = tuple(sorted({*item.rows, int(there.row.Index)}))
             for part, (_, terms) in PARTS.items():
-                name = f"{iteration_name(benchmark, iteration)}: {part}, FPGA over CPU"
+                name = f"{iteration_name(benchmark, timed)}: {part}, FPGA over CPU"
                 quick, slow = (
-                    there.part_s(part, iteration, latency) for latency in (0.0, 1e-6 * slow_link().value)
+                    there.part_s(part, timed.iteration, latency)
+                    for latency in (0.0, 1e-6 * slow_link().value)
                 )
                 gains.append(gain_of(name, item.part_s(*terms), quick, slow, rows))
                 if part == "training":
-                    trained[iteration] = gains[-1]
-        for small, large in ends_of_minibatches({iteration: item for iteration, (item, _) in both.items()}):
-            name = (
-                f"{iteration_name(benchmark, small)}: its gain in training over that with M={large.minibatch}"
-            )
+                    trained[timed] = gains[-1]
+        for small, large in ends_of_minibatches(both):
+            over = f"that with M={large.iteration.minibatch}"
+            name = f"{iteration_name(benchmark, small)}: its gain in training over {over}"
             pairs.append(gain_over(name, trained[small], trained[large]))
     return bands(gains, pairs)
 
@@ -121,16 +122,16 @@ def _panel(frame: pd.DataFrame, benchmark: str) -> Panel:
         items = _most_alike(measured_iterations(frame, benchmark, device))
         for part, name in (("training", "training"), ("inference", "inferences")):
             points = [
-                (i.minibatch, of_samples(words, item.part_s(*PARTS[part][1]), "s", item, Provenance.MEASURED))
-                for i, item in items
+                (size, of_samples(words, item.part_s(*PARTS[part][1]), "s", item, Provenance.MEASURED))
+                for size, item in items
             ]
             lines.append(charts.line(f"{name} on the {words}", points))
     items = _most_alike(measured_iterations(frame, benchmark) or measured_iterations(frame, benchmark, GPU))
     for name in ("training", "inference"):
         label = "training" if name == "training" else "inferences"
         points = [
-            (i.minibatch, Number(label, item.accelerator_s(name), "s", Provenance.SIMULATED, rows=item.rows))
-            for i, item in items
+            (size, Number(label, item.accelerator_s(name), "s", Provenance.SIMULATED, rows=item.rows))
+            for size, item in items
         ]
         lines.append(charts.line(f"{label} on the FPGA, at least", points))
     return Panel(
@@ -143,14 +144,10 @@ def _panel(frame: pd.DataFrame, benchmark: str) -> Panel:
     )
 
 
-def _most_alike(items: dict[PpoIteration, MeasuredIteration]) -> list[tuple[PpoIteration, MeasuredIteration]]:
-    """Return the most iterations that differ only in their mini-batch, by its size."""
-    alike: dict[tuple[int, int, int], list[tuple[PpoIteration, MeasuredIteration]]] = {}
-    for iteration, item in items.items():
-        key = iteration.agents, iteration.steps, iteration.epochs
-        alike.setdefault(key, []).append((iteration, item))
-    most = max(alike.values(), key=len, default=[])
-    return sorted(most, key=lambda pair: pair[0].minibatch)
+def _most_alike(items: dict[TimedIteration, MeasuredIteration]) -> list[tuple[int, MeasuredIteration]]:
+    """Return the most iterations of one program that differ only in their mini-batch, each with its size."""
+    most = max(alike_but_for_minibatches(items), key=len, default=[])
+    return [(timed.iteration.minibatch, items[timed]) for timed in most]
 
 
 class MujocoTimes(table_2.OfRobots):
@@ -164,6 +161,7 @@ class MujocoTimes(table_2.OfRobots):
         "MuJoCo trains and infers faster on the FPGA, whose training slows down less with small mini-batches"
     )
     needs = table_2.NEEDS
+    as_in_the_paper = BASELINES_OF_THE_PAPER
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         ours: list[Number] = []
@@ -207,7 +205,7 @@ class PongTimes(AtBothClocks, AlsoAsInThePaper, OfDevices):
     measured_by = tuple(
         partial(module.cells, benchmarks=("Pong",)) for module in (table_2_iterations, table_2_libraries)
     )
-    as_in_the_paper = LIBRARIES_OF_THE_PAPER
+    as_in_the_paper = BASELINES_OF_THE_PAPER
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         cpu = [gain for part in _speed_ups(frame, "Pong", CPU, "CPU") for gain in part]

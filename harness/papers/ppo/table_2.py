@@ -58,6 +58,17 @@ BOUNDS = (
 )
 
 
+class TimedIteration(NamedTuple):
+    """An iteration of PPO, and whose program was timed.
+
+    Attributes:
+        library: "Spinning Up" or "Baselines" of a program in its style; empty for whichever program is fastest.
+    """
+
+    iteration: PpoIteration
+    library: str = ""
+
+
 class MeasuredIteration(NamedTuple):
     """Two stored measurements of one iteration of PPO, as named tuples.
 
@@ -116,18 +127,25 @@ def _of(row: Any) -> PpoIteration:
 
 def measured_iterations(
     frame: pd.DataFrame, benchmark: str, device: str = CPU
-) -> dict[PpoIteration, MeasuredIteration]:
+) -> dict[TimedIteration, MeasuredIteration]:
     """Return the iterations of PPO that were timed on a device and whose cycles on the accelerator were counted.
 
-    Of several programs the fastest one counts.
+    Of several programs the fastest one counts, unless all are in the style of a library: PPO compares within one.
     """
     mine = rows_of(frame, EXPERIMENT, workload=BENCHMARKS[benchmark])
     counted = {_of(row): row for row in mine if row.quantity == CYCLES}
-    timed: dict[PpoIteration, Any] = {}
-    for row in mine:
-        if row.quantity == TIME and row.device == device:
-            timed[_of(row)] = min(row, timed.get(_of(row), row), key=lambda each: each.value)
-    return {item: MeasuredIteration(row, counted[item]) for item, row in timed.items() if item in counted}
+    here = [row for row in mine if row.quantity == TIME and row.device == device]
+    libraries = {style: library for library, style in table_2_libraries.STYLES.items()}
+    apart = all(row.backend in libraries for row in here)
+    timed: dict[TimedIteration, Any] = {}
+    for row in here:
+        item = TimedIteration(_of(row), libraries[row.backend] if apart else "")
+        timed[item] = min(row, timed.get(item, row), key=lambda each: each.value)
+    return {
+        item: MeasuredIteration(row, counted[item.iteration])
+        for item, row in timed.items()
+        if item.iteration in counted
+    }
 
 
 def of_samples(
@@ -141,33 +159,35 @@ def of_samples(
     return Number(quantity, float(np.median(samples)), unit, provenance, source, low, high, item.rows)
 
 
-def iteration_name(benchmark: str, iteration: PpoIteration) -> str:
-    """Return a name of an iteration of PPO for readers, such as "Hopper, N=1, T=512, M=64"."""
-    return f"{benchmark}, N={iteration.agents}, T={iteration.steps}, M={iteration.minibatch}"
+def iteration_name(benchmark: str, timed: TimedIteration) -> str:
+    """Return a name of an iteration of PPO for readers, such as "Hopper as Baselines, N=1, T=512, M=64"."""
+    program = f"{benchmark} as {timed.library}" if timed.library else benchmark
+    iteration = timed.iteration
+    return f"{program}, N={iteration.agents}, T={iteration.steps}, M={iteration.minibatch}"
 
 
 def _rates(
-    benchmark: str, iteration: PpoIteration, item: MeasuredIteration, device: str
+    benchmark: str, timed: TimedIteration, item: MeasuredIteration, device: str
 ) -> tuple[Number, Number]:
     """Return the inferences per second of a device of this machine, and of the CPU with the accelerator."""
-    name = iteration_name(benchmark, iteration)
-    here = of_samples(f"{name}: {device}", iteration.samples / item.wall_s, "IPS", item, Provenance.MEASURED)
-    joined = iteration.samples / item.joined_s
+    name, samples = iteration_name(benchmark, timed), timed.iteration.samples
+    here = of_samples(f"{name}: {device}", samples / item.wall_s, "IPS", item, Provenance.MEASURED)
+    joined = samples / item.joined_s
     return here, of_samples(f"{name}: CPU and FPGA, at most", joined, "IPS", item, Provenance.SIMULATED)
 
 
-def gain_at_most(benchmark: str, iteration: PpoIteration, item: MeasuredIteration, device: str) -> Number:
+def gain_at_most(benchmark: str, timed: TimedIteration, item: MeasuredIteration, device: str) -> Number:
     """Return an upper bound of the speedup of CPU and accelerator together over a device of this machine."""
-    name = f"{iteration_name(benchmark, iteration)}: CPU and FPGA over {device}, at most"
-    here, _ = _rates(benchmark, iteration, item, device)
+    name = f"{iteration_name(benchmark, timed)}: CPU and FPGA over {device}, at most"
+    here, _ = _rates(benchmark, timed, item, device)
     # Time that belongs to no part would count as the host's, and lower the bound.
-    baseline = checked_baseline(here, float(np.median(item.parts_s)) / iteration.samples)
+    baseline = checked_baseline(here, float(np.median(item.parts_s)) / timed.iteration.samples)
     gain = of_samples(name, item.wall_s / item.joined_s, "ratio", item, Provenance.SIMULATED)
     return replace(gain, suspect=baseline.suspect)
 
 
-def published_gains(benchmark: str, columns: str, base: str = "CPU") -> list[tuple[PpoIteration, Number]]:
-    """Return the gains of CPU and FPGA over another platform in PPO Table 2, each with its iteration.
+def published_gains(benchmark: str, columns: str, base: str = "CPU") -> list[tuple[TimedIteration, Number]]:
+    """Return the gains of CPU and FPGA over another platform in PPO Table 2, each with its iteration and library.
 
     Args:
         columns: which columns of the table: "M", "N", "T" or several of these letters, each the size that varies.
@@ -180,7 +200,8 @@ def published_gains(benchmark: str, columns: str, base: str = "CPU") -> list[tup
                 ours, theirs = (
                     from_cell("ppo_table_2", f"{row}, {name}", column) for name in ("CPU-FPGA", base)
                 )
-                table_gains.append((iteration, ratio(f"{row}, {column}: CPU-FPGA over {base}", ours, theirs)))
+                gain = ratio(f"{row}, {column}: CPU-FPGA over {base}", ours, theirs)
+                table_gains.append((TimedIteration(iteration, library), gain))
     return table_gains
 
 
@@ -198,15 +219,22 @@ def outcome_of_bounds(refuted: Sequence[bool], below_published: Sequence[bool] =
     Args:
         refuted: for each statement of the table about a direction or an order, whether a bound contradicts it.
         below_published: for each iteration with an upper bound of its gain, whether this bound is below every gain
-            that PPO publishes for that iteration.
+            that PPO publishes for that iteration, and library if it is of one.
     """
     too_small = bool(below_published) and all(below_published)
     return Outcome.NOT_REPRODUCED if any(refuted) or too_small else Outcome.NO_VERDICT
 
 
-def _below(gain: Number, iteration: PpoIteration, published: Iterable[tuple[PpoIteration, Number]]) -> bool:
-    """Whether an upper bound of a gain is below every published gain of its iteration, of which there is one."""
-    theirs = [number.value for other, number in published if other == iteration]
+def _below(gain: Number, timed: TimedIteration, published: Iterable[tuple[TimedIteration, Number]]) -> bool:
+    """Whether an upper bound of a gain is below every published gain of its iteration, of which there is one.
+
+    That of a program in the style of a library is compared with this library's gain alone.
+    """
+    theirs = [
+        number.value
+        for other, number in published
+        if other.iteration == timed.iteration and timed.library in ("", other.library)
+    ]
     return bool(theirs) and upper_end(gain) < min(theirs)
 
 
@@ -242,19 +270,16 @@ def _gain_of_small(few: MeasuredIteration, many: MeasuredIteration) -> float:
     return upper_end(of_samples("", samples, "ratio", few, Provenance.SIMULATED))
 
 
-def joined_of(frame: pd.DataFrame, benchmark: str) -> dict[PpoIteration, tuple[MeasuredIteration, Joined]]:
+def joined_of(frame: pd.DataFrame, benchmark: str) -> dict[TimedIteration, tuple[MeasuredIteration, Joined]]:
     """Return the iterations that were timed on the CPU and run in virtual time, at the clock of the counted cycles.
 
     A program of a library's kind keeps its environments with the accelerator, which replaces its networks alone.
     """
-    rows, timed = joined(frame, benchmark), measured_iterations(frame, benchmark)
+    rows = joined(frame, benchmark)
     return {
-        iteration: (
-            item,
-            Joined(rows[iteration], item.counted.parameters.clock_mhz, _environment_s_of_a_library(item)),
-        )
-        for iteration, item in timed.items()
-        if iteration in rows
+        timed: (item, Joined(row, item.counted.parameters.clock_mhz, _environment_s_of_a_library(item)))
+        for timed, item in measured_iterations(frame, benchmark).items()
+        if (row := rows.get(timed.iteration)) is not None
     }
 
 
@@ -273,28 +298,34 @@ def gains_in_virtual_time(frame: pd.DataFrame) -> Gains:
     pairs: list[VirtualGain] = []
     for benchmark in MUJOCO:
         both = joined_of(frame, benchmark)
-        whole: dict[PpoIteration, VirtualGain] = {}
-        for iteration, (item, there) in both.items():
+        whole: dict[TimedIteration, VirtualGain] = {}
+        for timed, (item, there) in both.items():
             rows = tuple(sorted({*item.rows, int(there.row.Index)}))
-            name = f"{iteration_name(benchmark, iteration)}: CPU and FPGA over CPU"
+            name = f"{iteration_name(benchmark, timed)}: CPU and FPGA over CPU"
             quick, slow = there.wall_s(0.0), there.wall_s(1e-6 * slow_link().value)
-            whole[iteration] = gain_of(name, item.wall_s, quick, slow, rows)
+            whole[timed] = gain_of(name, item.wall_s, quick, slow, rows)
         over_cpu += whole.values()
-        for small, large in ends_of_minibatches({iteration: item for iteration, (item, _) in both.items()}):
-            name = f"{iteration_name(benchmark, small)}: its gain over that with M={large.minibatch}"
+        for small, large in ends_of_minibatches(both):
+            name = (
+                f"{iteration_name(benchmark, small)}: its gain over that with M={large.iteration.minibatch}"
+            )
             pairs.append(gain_over(name, whole[small], whole[large]))
     return bands(over_cpu, pairs)
 
 
-def ends_of_minibatches(
-    items: dict[PpoIteration, MeasuredIteration],
-) -> list[tuple[PpoIteration, PpoIteration]]:
-    """Return pairs of iterations that differ only in the mini-batch: the smallest mini-batch and the largest one."""
-    alike: dict[tuple[int, int, int], list[PpoIteration]] = {}
-    for iteration in items:
-        alike.setdefault((iteration.agents, iteration.steps, iteration.epochs), []).append(iteration)
-    groups = [sorted(some, key=lambda each: each.minibatch) for some in alike.values()]
-    return [(some[0], some[-1]) for some in groups if len(some) > 1]
+def alike_but_for_minibatches(some: Iterable[TimedIteration]) -> list[list[TimedIteration]]:
+    """Return groups of iterations of one program that differ only in the mini-batch, each by its size."""
+    alike: dict[tuple[str, int, int, int], list[TimedIteration]] = {}
+    for timed in some:
+        iteration = timed.iteration
+        same = timed.library, iteration.agents, iteration.steps, iteration.epochs
+        alike.setdefault(same, []).append(timed)
+    return [sorted(group, key=lambda timed: timed.iteration.minibatch) for group in alike.values()]
+
+
+def ends_of_minibatches(some: Iterable[TimedIteration]) -> list[tuple[TimedIteration, TimedIteration]]:
+    """Return pairs of iterations of one program that differ only in the mini-batch: the smallest and the largest."""
+    return [(group[0], group[-1]) for group in alike_but_for_minibatches(some) if len(group) > 1]
 
 
 class OfRobots(AtBothClocks, AlsoAsInThePaper):
@@ -335,15 +366,15 @@ class PlatformsCompared(OfRobots, OfDevices):
         timed: list[MeasuredIteration] = []
         for benchmark in MUJOCO:
             published = published_gains(benchmark, "MNT", "CPU-GPU")
-            for iteration, item in measured_iterations(frame, benchmark).items():
+            for one, item in measured_iterations(frame, benchmark).items():
                 timed.append(item)
-                ours += _rates(benchmark, iteration, item, "CPU")
-            for iteration, item in measured_iterations(frame, benchmark, GPU).items():
+                ours += _rates(benchmark, one, item, "CPU")
+            for one, item in measured_iterations(frame, benchmark, GPU).items():
                 timed.append(item)
-                ours.append(_rates(benchmark, iteration, item, "CPU and GPU")[0])
-                gain = gain_at_most(benchmark, iteration, item, "CPU and GPU")
+                ours.append(_rates(benchmark, one, item, "CPU and GPU")[0])
+                gain = gain_at_most(benchmark, one, item, "CPU and GPU")
                 over_gpu.append(gain)
-                lower.append(_below(gain, iteration, published))
+                lower.append(_below(gain, one, published))
         mine = frame[frame["workload"].isin([BENCHMARKS[benchmark] for benchmark in MUJOCO])]
         over_sb3 = [gain.ratio for gain in gains(mine, "sb3")]
         explanation = (
@@ -384,12 +415,9 @@ class GainsOverCpu(OfRobots):
         lower, refuted, shares = [], [], []
         for benchmark in MUJOCO:
             items, published = measured_iterations(frame, benchmark), published_gains(benchmark, "MNT")
-            gains_here = {
-                iteration: gain_at_most(benchmark, iteration, item, "CPU")
-                for iteration, item in items.items()
-            }
-            for iteration, gain in gains_here.items():
-                lower.append(_below(gain, iteration, published))
+            gains_here = {one: gain_at_most(benchmark, one, item, "CPU") for one, item in items.items()}
+            for one, gain in gains_here.items():
+                lower.append(_below(gain, one, published))
                 refuted.append(upper_end(gain) < 1)
             refuted += [
                 _gain_of_small(items[small], items[large]) < 1 for small, large in ends_of_minibatches(items)

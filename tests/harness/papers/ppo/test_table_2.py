@@ -18,7 +18,7 @@ from placerl.harness.measure import statistics
 from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.number import Number
 from placerl.harness.papers.ppo import table_2
-from placerl.harness.papers.ppo.table_2 import MeasuredIteration, of_samples
+from placerl.harness.papers.ppo.table_2 import MeasuredIteration, TimedIteration, of_samples
 from placerl.harness.papers.ppo.table_2_iterations import (
     BENCHMARKS,
     CYCLES,
@@ -168,11 +168,18 @@ def test_a_bound_is_below_the_published_gains_of_its_own_iteration_alone(
 ) -> None:
     gain = Number("gain", 1.0, "ratio", Provenance.SIMULATED, low=0.5, high=high)
     published = [
-        (iteration, Number("published", value, "ratio", Provenance.PUBLISHED))
-        for iteration, value in ((SMALL, 1.39), (SMALL, 26.0), (LARGE, 0.5))
+        (TimedIteration(iteration, library), Number("published", value, "ratio", Provenance.PUBLISHED))
+        for iteration, library, value in (
+            (SMALL, "Baselines", 1.39),
+            (SMALL, "Spinning Up", 26.0),
+            (LARGE, "Baselines", 0.5),
+        )
     ]
-    assert table_2._below(gain, SMALL, published) is below
-    assert not table_2._below(gain, PpoIteration(3, 100, 50, 2), published)
+    for library in ("", "Baselines"):
+        assert table_2._below(gain, TimedIteration(SMALL, library), published) is below
+    assert table_2._below(gain, TimedIteration(SMALL, "Spinning Up"), published) is (high is not None)
+    for other in (TimedIteration(PpoIteration(3, 100, 50, 2)), TimedIteration(LARGE, "Spinning Up")):
+        assert not table_2._below(gain, other, published)
 
 
 def test_an_iteration_far_longer_than_its_parts_is_no_baseline(tmp_path: Path) -> None:
