@@ -1,12 +1,13 @@
 """Judges `placerl rent`: trains to a return on this machine, and compares with what its card predicts.
 
     placerl card -o card.json
-    placerl bench rent --card card.json [--workloads cartpole-ppo] [--seeds 5]
+    placerl bench rent --card card.json [--known BUNDLE] [--workloads cartpole-ppo] [--seeds 5]
 
 Some seeds of each workload are trained until the return is reached and held, as `placerl bench time-to-return` trains
 them (`harness.compare.curves`). The seconds of each are predicted as `placerl rent` does: the rate of the mapping that
 is trained follows from the card and the known machines, the gradient steps from the curves of the other seeds.
-Known machines of this one's kind are left out, since the goal is about machines that nobody has measured.
+Known machines of this one's kind are left out, since the goal is about machines that nobody has measured: where that
+leaves none, `--known` names a machine of another kind.
 
 A workload's error is that of the median prediction from the median of what was achieved; that of single trainings also
 holds how much seeds differ, which nothing predicts, and is for the intervals to cover. Nothing else should run
