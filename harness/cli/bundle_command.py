@@ -30,7 +30,7 @@ def bundle(
     from placerl.harness.machines.card import Card
     from placerl.harness.machines.checking import problems
     from placerl.harness.machines.measuring import facts_of
-    from placerl.harness.platforms.this_machine import Machine
+    from placerl.harness.platforms.machine import Machine
     from placerl.harness.store import reference
     from placerl.harness.store.rows import PieceTime
     from placerl.harness.store.store import Store

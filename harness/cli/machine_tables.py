@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from placerl.harness.measure.noise import QUIET, Noise
-from placerl.harness.platforms.this_machine import Machine
+from placerl.harness.platforms.machine import Machine
 
 
 def show(machine: Machine, console: Console) -> None:

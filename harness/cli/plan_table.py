@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from placerl.harness.plan.tiers import Tier
-from placerl.harness.platforms.this_machine import Machine
+from placerl.harness.platforms.machine import Machine
 from placerl.harness.store.cell import Cell
 
 

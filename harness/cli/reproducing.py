@@ -14,7 +14,7 @@ from placerl.harness.core.progress import bar
 from placerl.harness.core.revision import revision, store_path
 from placerl.harness.plan.tiers import NIGHT, NOT_AT_NIGHT, Tier
 from placerl.harness.platforms import this_machine
-from placerl.harness.platforms.this_machine import Machine
+from placerl.harness.platforms.machine import Machine
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.peak_memory import recorded
 from placerl.harness.store.store import Run, Store

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from placerl.harness.core.toml_models import TomlTable, refusal
 from placerl.harness.machines.sent_file import SentFile
-from placerl.harness.platforms.this_machine import Cache
+from placerl.harness.platforms.machine import Cache
 
 Short = Field(max_length=200)
 Unit = Literal["s", "1/s", "B/s", "FLOP/s", "1"]

@@ -13,7 +13,7 @@ from placerl.harness.measure.conditions import blas_threads, default_core, set_b
 from placerl.harness.measure.noise import measure_noise
 from placerl.harness.measure.protocol import Protocol, Timing
 from placerl.harness.platforms import this_machine
-from placerl.harness.platforms.this_machine import Machine
+from placerl.harness.platforms.machine import Machine
 
 BUDGET_S = 45.0
 """Seconds for the probes; the rest of a card's minute goes to imports, the description and the checks."""

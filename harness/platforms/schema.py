@@ -24,7 +24,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.toml_models import TomlTable, check, read_toml, refusal
-from placerl.harness.platforms.this_machine import Machine, describe
+from placerl.harness.platforms.machine import Machine
+from placerl.harness.platforms.this_machine import describe
 from placerl.primitives.fpga.devices import catalogue
 from placerl.primitives.fpga.devices.catalogue import FpgaDevice
 

@@ -26,7 +26,7 @@ from placerl.harness.mapping import STRATEGIES, Target, predict
 from placerl.harness.mapping.answer import MACHINE
 from placerl.harness.mapping.strategies import composed_loop
 from placerl.harness.platforms import PlatformFile, what_if
-from placerl.harness.platforms.this_machine import Machine
+from placerl.harness.platforms.machine import Machine
 from placerl.harness.profile import simulated
 from placerl.harness.store import reference
 from placerl.harness.store.reference import Reference

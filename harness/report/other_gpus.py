@@ -15,7 +15,7 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.papers.evidence import last_attempts, optional, records
 from placerl.harness.papers.machines import with_shared
 from placerl.harness.platforms import PlatformFile
-from placerl.harness.platforms.this_machine import Machine
+from placerl.harness.platforms.machine import Machine
 from placerl.harness.profile import lent, simulated
 from placerl.harness.profile.lent import LentGpu
 from placerl.harness.report.machine_facts import in_a_line

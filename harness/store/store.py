@@ -42,7 +42,7 @@ from placerl.harness.store.tables import parsed
 if TYPE_CHECKING:
     import pandas as pd
 
-    from placerl.harness.platforms.this_machine import Machine
+    from placerl.harness.platforms.machine import Machine
 
 __all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "Run", "RunRecord", "Store"]
 

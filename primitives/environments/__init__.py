@@ -13,6 +13,7 @@ models. The C++ interface is in `native/vector_env.hpp`.
 from typing import TYPE_CHECKING
 
 from placerl.primitives.environments.factory import (
+    backends,
     ids,
     make_native,
     refused_argument,
@@ -23,7 +24,15 @@ from placerl.primitives.environments.factory import (
 if TYPE_CHECKING:
     from placerl.primitives.environments.vector import NativeVectorEnv
 
-__all__ = ["ids", "make_native", "make_vec", "refused_argument", "sine_source", "unavailable_reason"]
+__all__ = [
+    "backends",
+    "ids",
+    "make_native",
+    "make_vec",
+    "refused_argument",
+    "sine_source",
+    "unavailable_reason",
+]
 
 
 def make_vec(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from placerl.primitives.backend import BackendStatus
 from placerl.primitives.interrupts import whole_imports
 
 with whole_imports():
@@ -26,6 +27,13 @@ def unavailable_reason(id: str) -> str:
 
         return mujoco_simulations.unavailable_reason()
     return f"{id} is not native; native are {', '.join(ids())}"
+
+
+def backends() -> list[BackendStatus]:
+    """Return which simulators the native environments have, and whether each can be used here."""
+    families = {"classic": native.classic_ids(), "Box2D": lunar_lander.IDS, "MuJoCo": native.mujoco_files()}
+    reasons = {name: unavailable_reason(next(iter(ids))) for name, ids in families.items()}
+    return [BackendStatus(name, not reason, reason) for name, reason in reasons.items()]
 
 
 def refused_argument(id: str, arguments: Mapping[str, object]) -> str:

@@ -20,7 +20,7 @@ def unavailable_reason() -> str:
     """Return why no LunarLander can be created here, as text; empty if it can."""
     if native.has_box2d():
         return ""
-    return "this build has no Box2D, whose source its installation could not fetch or was told not to"
+    return "this build has no Box2D, whose source it could not fetch or was told not to: see docs/install.md"
 
 
 def refused_argument(arguments: Mapping[str, object]) -> str:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from placerl.harness.cli.machine_tables import show
 from placerl.harness.measure.noise import Noise
-from placerl.harness.platforms.this_machine import Backend, Cpu, Machine
+from placerl.harness.platforms.machine import Backend, Cpu, Machine
 
 CPU = Cpu(
     model="a processor", architecture="x86_64", physical_cores=None, logical_cores=2, usable_cores=1,

@@ -12,7 +12,7 @@ from placerl.harness.cli import plan_table
 from placerl.harness.compare import registry
 from placerl.harness.plan import plan
 from placerl.harness.plan.tiers import TIERS, Tier
-from placerl.harness.platforms.this_machine import Machine
+from placerl.harness.platforms.machine import Machine
 from placerl.harness.store.cell import Cell
 
 TINY = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=60, experiment_s=60, run_s=120, compare_s=30, seeds=2)

@@ -1,7 +1,7 @@
 """A card as one that was measured, for tests."""
 
 from placerl.harness.machines.card import Card, Facts, Figure
-from placerl.harness.platforms.this_machine import Cache
+from placerl.harness.platforms.machine import Cache
 
 FIGURES = {
     "interpreter": (4.4e-6, "s"),

@@ -9,7 +9,8 @@ from placerl.harness import platforms
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.toml_models import check
-from placerl.harness.platforms.this_machine import Accelerator, Link, describe
+from placerl.harness.platforms.machine import Accelerator, Link
+from placerl.harness.platforms.this_machine import describe
 from placerl.primitives.fpga.devices import catalogue
 
 FILES = Path(platforms.__file__).parent

@@ -6,6 +6,7 @@ import pytest
 
 from placerl.harness.measure import control_groups
 from placerl.harness.platforms import this_machine
+from placerl.harness.platforms.machine import Cache, Machine, PowerMeter
 from placerl.primitives.backend import BackendStatus
 from tests.harness.measure import trees
 
@@ -22,6 +23,7 @@ def test_this_machine(here):
     backends = {(b.primitive, b.name): b.available for b in here.backends}
     assert backends["sum_tree", "native"]
     assert backends["learner", "torch"]
+    assert backends["environments", "classic"]
     memory = next(link for link in here.links if (link.source, link.target) == ("cpu", "cpu"))
     assert 0 < memory.bytes_per_s < 1e13  # no memory is faster: what is slow may only be busy
 
@@ -34,7 +36,7 @@ def test_no_probe_fails(monkeypatch):
 
 
 def test_it_is_json(here):
-    assert this_machine.Machine.model_validate_json(json.dumps(here.to_json())) == here
+    assert Machine.model_validate_json(json.dumps(here.to_json())) == here
 
 
 def test_the_fingerprint_does_not_change_from_look_to_look(here):
@@ -94,7 +96,7 @@ def test_whatever_fails_is_said_and_fatal_to_nothing(monkeypatch):
     machine = this_machine.describe()
     assert machine.cpu.simd_level == "unknown"
     assert machine.backends == machine.links == ()
-    assert len(machine.problems) == 9
+    assert len(machine.problems) == 10
     assert all("driver on fire" in problem for problem in machine.problems)
 
 
@@ -121,7 +123,7 @@ def test_caches_of_sys(tmp_path):
     for name, value in facts.items():
         (folder / name).write_text(f"{value}\n")
     assert this_machine._caches(tmp_path) == [
-        this_machine.Cache(level=2, kind="unified", size_bytes=2**20, line_bytes=64, shared_by_cores=5)
+        Cache(level=2, kind="unified", size_bytes=2**20, line_bytes=64, shared_by_cores=5)
     ]
     assert this_machine._caches(tmp_path / "none") == []
 
@@ -134,7 +136,7 @@ def test_rapl_meters(tmp_path):
     broken = tmp_path / "class/powercap/intel-rapl:1"
     broken.mkdir()
     first, second = this_machine._rapl_meters(tmp_path)
-    assert first == this_machine.PowerMeter(name="RAPL package-0", readable=True, reason="")
+    assert first == PowerMeter(name="RAPL package-0", readable=True, reason="")
     assert not second.readable
     assert "No such file" in second.reason
     (none,) = this_machine._rapl_meters(tmp_path / "none")

@@ -8,7 +8,7 @@ from placerl.harness import platforms, workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping.answer import answer
-from placerl.harness.platforms.this_machine import Machine
+from placerl.harness.platforms.machine import Machine
 from placerl.harness.profile import lent
 from placerl.harness.profile.lent import LentGpu
 from placerl.harness.store.reference import load

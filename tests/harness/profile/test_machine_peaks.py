@@ -12,6 +12,7 @@ from placerl.harness.core.progress import silent
 from placerl.harness.measure.protocol import Timing
 from placerl.harness.pieces.work import copy_work, infer_work, step_work, tree_work
 from placerl.harness.platforms import available_memory, this_machine
+from placerl.harness.platforms.machine import Cache
 from placerl.harness.profile import machine_peaks
 from placerl.primitives.device import opencl_runtime
 from placerl.primitives.device.opencl import OpenclDevice
@@ -188,7 +189,7 @@ def test_where_memory_is_short_the_last_buffer_is_fewer_times_the_cache(allowed_
 
 
 def cache(kind, level, size_bytes):
-    return this_machine.Cache(kind=kind, level=level, size_bytes=size_bytes, line_bytes=64, shared_by_cores=1)
+    return Cache(kind=kind, level=level, size_bytes=size_bytes, line_bytes=64, shared_by_cores=1)
 
 
 @pytest.fixture

@@ -72,3 +72,6 @@ def test_a_build_without_box2d_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lunar_lander.native, "has_box2d", lambda: False)
     with pytest.raises(ValueError, match="id: found 'LunarLander-v3'; this build has no Box2D"):
         make_native("LunarLander-v3", 1)
+    (box2d,) = (one for one in environments.backends() if one.name == "Box2D")
+    assert not box2d.available
+    assert "see docs/install.md" in box2d.reason
