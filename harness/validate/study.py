@@ -171,9 +171,8 @@ def study(
         predicted; and the regret of each strategy. The module's docstring lists them.
     """
     search = file.search()
-    candidates, standings = (
-        _resumed(timed, search) if search else _searched(timed, budget_s, report, clock, file)
-    )
+    resumed = _resumed(timed, search) if search else None
+    candidates, standings = resumed or _searched(timed, budget_s, report, clock, file)
     able = [choice for choice, standing in standings.items() if standing.rates]
     last = dict.fromkeys([*able[:FINALISTS], *(one for one in candidates.asked if one in able)])
     finals = timed.finals(
@@ -198,11 +197,16 @@ def _searched(
     return candidates, standings
 
 
-def _resumed(timed: MeasuredCell, search: Search) -> tuple[Candidates, Mapping[Decision, Standing]]:
-    """Take over what a study had found that was killed in its final."""
+def _resumed(timed: MeasuredCell, search: Search) -> tuple[Candidates, Mapping[Decision, Standing]] | None:
+    """Take over what a study had found that was killed in its final; None if other choices are to be run now.
+
+    Links are measured anew, so that a strategy may choose something else.
+    """
     timed.tables |= search.tables
     candidates = _candidates(timed)
     choices = {str(choice): choice for choice in candidates.tried}
+    if choices.keys() != search.standings.keys():
+        return None
     timed.failures |= {choices[text]: why for text, why in search.failures.items()}
     return candidates, {choices[text]: standing for text, standing in search.standings.items()}
 

@@ -173,6 +173,7 @@ class MeasuredCell:
                 board = plan.board_rows(self._item, self._batch_size, self._shared(setting).problem)
                 rows += [row for row in board if isinstance(row, PieceTime)]
             self.tables[setting] = predict.table_from(rows, self._batch_size)
+        self._predictions.clear()
 
     def predict(self, choice: Decision) -> Prediction | None:
         """Return the predicted rate of a choice; None if one of the calls from which it is predicted was not timed."""

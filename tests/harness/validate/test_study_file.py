@@ -50,6 +50,18 @@ def test_a_study_that_was_killed_in_its_final_repeats_neither_its_pieces_nor_its
     assert file.search() is None
 
 
+def test_a_study_whose_strategies_choose_something_else_now_begins_again(tmp_path: Path) -> None:
+    """TORCH is predicted to be hopeless, so that it had run only if a strategy had chosen it."""
+    rates, predicted = {NATIVE: 100.0, TORCH: 10.0}, {NATIVE: 100.0, TORCH: 10.0}
+    file = StudyFile(tmp_path / "study.json", {"cell": str(CELL)})
+    with pytest.raises(KeyboardInterrupt):
+        rows(Killed(rates, predicted), file)
+    resumed = Known(rates, predicted, {"a paper's": TORCH})
+    resumed.profiled = 1
+    assert rows(resumed, file) == Known(rates, predicted, {"a paper's": TORCH}).rows()
+    assert resumed.profiled == 2
+
+
 def test_later_rounds_are_numbered_after_the_earlier_ones() -> None:
     earlier = FinalRounds({"fast": {0: 1.0, 1: 2.0}, "slow": {0: 9.0}})
     assert earlier.followed_by({"fast": {0: 3.0}, "new": {1: 4.0}}) == {
