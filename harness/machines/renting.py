@@ -87,12 +87,7 @@ def machines(folder: Path) -> tuple[dict[str, Card], list[Bundle]]:
 
 
 def known_machines(
-    paths: Iterable[Path],
-    workload: str,
-    batch_size: int,
-    others: Iterable[Bundle] = (),
-    *,
-    unlike: Card | None = None,
+    paths: Iterable[Path], workload: str, batch_size: int, others: Iterable[Bundle] = ()
 ) -> list[Bundle]:
     """Return the bundles of the machines from which others are predicted, each once, the committed ones with them.
 
@@ -100,19 +95,16 @@ def known_machines(
         paths: files of bundles.
         workload, batch_size: what at least one of them has times of.
         others: further bundles.
-        unlike: a card whose kind of machine (`Facts.kind`) is left out, as if nobody had measured one; None: all count.
 
     Raises:
         UserError: a file is no bundle, or one that is refused (`checking`), or none has times of the workload.
     """
     every = [*others, *map(accepted, (*paths, *sorted(COMMITTED.glob(f"*{_SUFFIX}"))))]
-    if unlike:
-        every = [one for one in every if one.card.facts.kind != unlike.facts.kind]
     known = list({one.hash: one for one in every}.values())
     timed = sorted({f"{row.workload} {row.batch_size}" for one in known for row in one.rows})
     if f"{workload} {batch_size}" not in timed:
         allowed = ", ".join(timed) or "the file of a bundle, as `placerl bundle` writes it"
-        found = f"no time of {workload} {batch_size}" + (" on a machine of another kind" if unlike else "")
+        found = f"no time of {workload} {batch_size}"
         raise UserError(COMMAND_LINE, OptionName("known"), found, allowed, names=())
     return known
 

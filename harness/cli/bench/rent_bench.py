@@ -6,8 +6,8 @@
 Some seeds of each workload are trained until the return is reached and held, as `placerl bench time-to-return` trains
 them (`harness.compare.curves`). The seconds of each are predicted as `placerl rent` does: the rate of the mapping that
 is trained follows from the card and the known machines, the gradient steps from the curves of the other seeds.
-Known machines of this one's kind are left out, since the goal is about machines that nobody has measured: where that
-leaves none, `--known` names a machine of another kind.
+Known machines of this one's kind are left out, since the goal is about machines that nobody has measured. Where that
+leaves none with times of the workload, they do predict, and the goal is not judged: `--known` takes machines of others.
 
 A workload's error is that of the median prediction from the median of what was achieved; that of single trainings also
 holds how much seeds differ, which nothing predicts, and is for the intervals to cover. Nothing else should run
@@ -67,6 +67,7 @@ class RentedTraining(BenchResult, table="rented_training"):
         held: whether the interval of the prediction holds them; of a training that did not reach it, whether it is
             open, since an open interval has seeds that never arrive.
         predicted_gps, achieved_gps: gradient steps per second.
+        own_kind: whether only machines of this one's kind were known; None: not stated.
     """
 
     seed: int
@@ -74,15 +75,17 @@ class RentedTraining(BenchResult, table="rented_training"):
     held: bool
     predicted_gps: float
     achieved_gps: float
+    own_kind: bool | None = None
 
 
 def compared(
-    item: workloads.Workload, rate: PredictedRate, trained: Sequence[LearningCurve]
+    item: workloads.Workload, rate: PredictedRate, trained: Sequence[LearningCurve], *, own_kind: bool = False
 ) -> list[RentedTraining]:
     """Return the prediction of each training that was not stopped by a failure, from the curves of the others.
 
     Args:
         rate: the predicted rate of the trainings' mapping, with a value.
+        own_kind: whether it follows from machines of this one's kind alone.
         trained: trainings of the workload with one seed each.
     """
     size, level = item.training.batch_size, item.training.solved_return
@@ -115,6 +118,7 @@ def compared(
                 held=predicted.low <= (inf if achieved_s is None else achieved_s) <= predicted.high,
                 predicted_gps=rate.value,
                 achieved_gps=row.gradient_steps / row.seconds_at[-1],
+                own_kind=own_kind,
             )
         )
     return rows
@@ -150,14 +154,16 @@ def table(names: Sequence[str], rows: Sequence[RentedTraining]) -> str:
         "Predicted (modelled) and achieved (measured): medians over seeds. Error: of the median; each: of single "
         "trainings, in the median; rate: of gradient steps per second; held: trainings within their 95% interval, or "
         "that did not arrive where it is open. Known machines of this kind (processor, cores, vectors and caches) do "
-        "not predict.",
+        "not predict, unless no other is known.",
         "",
         *section("Trainings", COLUMNS, lines),
     ]
     if errors:
         median = float(np.median(errors))
         said = "met" if median <= GOAL else "missed"
-        if len(errors) < len(WORKLOADS):
+        if any(row.own_kind for row in rows):
+            said = "not judged where only machines of this one's kind are known"
+        elif len(errors) < len(WORKLOADS):
             said = "not judged on fewer"
         goal = f"goal over {len(WORKLOADS)}: at most {GOAL:.0%}, {said}"
         text.append(f"Median error of {len(errors)} workloads: {median:.1%} ({goal}).")
@@ -187,7 +193,12 @@ def bench(
     cells: list[Cell] = []
     for item in (workloads.load(name) for name in asked):
         size = item.training.batch_size
-        bundles = known_machines(known or (), item.name, size, unlike=there)
+        every = known_machines(known or (), item.name, size)
+        others = [one for one in every if one.card.facts.kind != there.facts.kind]
+        own_kind = not any(
+            (row.workload, row.batch_size) == (item.name, size) for one in others for row in one.rows
+        )
+        bundles = every if own_kind else others
         rated = rates(item, size, there, Times(bundles).on(there, item.name, size))
         rate = next((row for row in rated if row.mapping == NATIVE_MAPPING and row.value), None)
         if rate is None:
@@ -196,7 +207,8 @@ def bench(
         extent = Extent(GAP, GROWTH, budget_s=budget_s, threshold=item.training.solved_return or 0.0)
         trainings = [CurveOf(SUITE, OURS, OURS, item).cell(extent, seed, budget_s) for seed in range(seeds)]
         sources = "-".join(one.hash[:8] for one in (there, *bundles))
-        cells += [*trainings, _comparison(item, rate, trainings, f"{sources}/{budget_s:g}s/{seeds}")]
+        of = f"{sources}/{budget_s:g}s/{seeds}"
+        cells += [*trainings, _comparison(item, rate, trainings, of, own_kind)]
     return Bench(
         SUITE,
         RentedTraining,
@@ -206,7 +218,9 @@ def bench(
     )
 
 
-def _comparison(item: workloads.Workload, rate: PredictedRate, trainings: Sequence[Cell], of: str) -> Cell:
+def _comparison(
+    item: workloads.Workload, rate: PredictedRate, trainings: Sequence[Cell], of: str, own_kind: bool
+) -> Cell:
     """Return the cell (a unit of work of a run) that compares trainings with their predictions.
 
     Args:
@@ -215,7 +229,7 @@ def _comparison(item: workloads.Workload, rate: PredictedRate, trainings: Sequen
 
     def measured(run: Run, report: Report) -> Sequence[RentedTraining]:
         rows = [row for one in trainings for row in one.rows(run) if isinstance(row, LearningCurve)]
-        return compared(item, rate, rows)
+        return compared(item, rate, rows, own_kind=own_kind)
 
     key, needs = f"{SUITE}/{item.name}/predicted/{of}", tuple(one.key for one in trainings)
     cell = Cell(key, 0.0, measured, needs=needs, stale=lambda run: cell.older_than_needed(run))

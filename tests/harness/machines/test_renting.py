@@ -74,18 +74,3 @@ def test_a_folder_holds_cards_and_bundles(tmp_path: Path) -> None:
     assert bundles == [honest(0)]
     with pytest.raises(UserError, match="no such folder"):
         renting.machines(tmp_path / "none")
-
-
-def test_machines_of_a_cards_kind_can_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renting, "COMMITTED", tmp_path / "committed")
-    alike = honest(0)
-    facts = alike.card.facts.model_copy(update={"logical_cores": 4, "physical_cores": 4})
-    card = alike.card.model_copy(update={"facts": facts}).sealed()
-    other = alike.model_copy(update={"card": card}).sealed()
-    for name, one in (("alike", alike), ("other", other)):
-        one.write(tmp_path / "committed" / f"{name}.json")
-    asked = alike.rows[0].workload, alike.rows[0].batch_size
-    assert renting.known_machines([], *asked) == [alike, other]
-    busier = a_card().facts.model_copy(update={"usable_cores": 1, "memory_gib": 12})
-    unlike = a_card().model_copy(update={"facts": busier})
-    assert renting.known_machines([], *asked, unlike=unlike) == [other]

@@ -1,6 +1,7 @@
 """The bench of `rent`: each training is predicted from the card and from the curves of the other seeds."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,11 +84,13 @@ def test_the_goal_is_judged_once_every_workload_arrived(times: float, said: str)
             held=False,
             predicted_gps=1.0,
             achieved_gps=1.0,
+            own_kind=False,
         )
         for name in WORKLOADS
     ]
     assert f"at most 25%, {said})" in table(WORKLOADS, rows)
     assert "not judged on fewer" in table(WORKLOADS, rows[1:])
+    assert "not judged where only machines" in table(WORKLOADS, [replace(rows[0], own_kind=True), *rows[1:]])
 
 
 @pytest.fixture
@@ -127,10 +130,21 @@ def test_the_command_trains_once_and_goes_on(
     assert "The run holds every cell" in placerl(*asked, "--seeds", "3").err
 
 
-def test_a_machine_of_the_same_kind_predicts_nothing(placerl: Placerl, card: Path) -> None:
+def test_a_machine_of_the_same_kind_predicts_where_no_other_is_known(
+    placerl: Placerl, tmp_path: Path, card: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        registry, "own_worker", lambda mapping, **_: Learner(lambda steps: 500 if steps > 20_000 else 20)
+    )
+    asked = ("bench", "rent", "--workloads", NAME, "--seeds", "2", "--json")
+
+    def own_kind(results: str) -> set[bool]:
+        rows = json.loads(placerl(*asked, "--card", str(card), "--results", str(tmp_path / results)).out)
+        return {row["own_kind"] for row in rows if row["kind"] == "rented_training"}
+
+    assert own_kind("another") == {False}
     slower(2).write(card)
-    said = placerl("bench", "rent", "--card", str(card), "--workloads", NAME)
-    refused(said, "--known", f"no time of {NAME} 32 on a machine of another kind")
+    assert own_kind("same") == {True}
 
 
 def test_what_cannot_be_predicted_is_refused_before_anything_is_trained(placerl: Placerl, card: Path) -> None:
