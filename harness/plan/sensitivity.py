@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.mapping import absent_platforms
-from placerl.harness.platforms import PlatformFile, SourcedCount, what_if
+from placerl.harness.platforms import PlatformFile, SourcedCount, SourcedNumber, what_if
 from placerl.harness.workloads import Workload
 
 LARGEST = 16.0
@@ -40,12 +40,8 @@ def turning_points(item: Workload, batch_size: int, platform: PlatformFile) -> l
 
     numbers = what_if.numbers(platform)
 
-    def choice(name: str, factor: float) -> str:
-        value = numbers[name]
-        assert value is not None
-        whole = isinstance(value, SourcedCount)
-        number = round(value.value * factor) if whole else value.value * factor
-        return absent_platforms.choice(item, batch_size, what_if.with_number(platform, name, number))
+    def choice(name: str, value: float) -> str:
+        return absent_platforms.choice(item, batch_size, what_if.with_number(platform, name, value))
 
     own = absent_platforms.choice(item, batch_size, platform)
     points: list[TurningPoint] = []
@@ -54,20 +50,30 @@ def turning_points(item: Workload, batch_size: int, platform: PlatformFile) -> l
             continue
         for largest in (LARGEST, 1 / LARGEST):
             with suppress(UserError):  # out of a number's range, or of what holds the networks
-                points += _between(name, number.value, largest, own, choice)
+                points += _between(name, number, largest, own, choice)
     return sorted(points, key=lambda point: max(point.factor, 1 / point.factor))
 
 
+def _times(number: SourcedNumber, factor: float) -> float:
+    """Return a number times a factor; of a count, which no platform has a part of, the nearest one, at least 1."""
+    value = number.value * factor
+    return max(1, round(value)) if isinstance(number, SourcedCount) else value
+
+
 def _between(
-    name: str, stated: float, largest: float, own: str, choice: Callable[[str, float], str]
+    name: str, number: SourcedNumber, largest: float, own: str, choice: Callable[[str, float], str]
 ) -> list[TurningPoint]:
-    """Return the turning point of a number between factor 1, with the choice `own`, and the largest one, if any."""
-    other = choice(name, largest)
+    """Return the turning point of a number between factor 1, with the choice `own`, and the largest one, if any.
+
+    Args:
+        choice: returns the mapping that is chosen where the number of a name has another value.
+    """
+    other = choice(name, _times(number, largest))
     if other == own:
         return []
     low, high = 0.0, 1.0  # shares of the largest factor's logarithm
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        found = choice(name, largest**middle)
+        found = choice(name, _times(number, largest**middle))
         low, high, other = (middle, high, other) if found == own else (low, middle, found)
-    return [TurningPoint(name, stated, largest**high, other)]
+    return [TurningPoint(name, number.value, _times(number, largest**high) / number.value, other)]
