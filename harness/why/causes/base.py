@@ -11,6 +11,9 @@ from placerl.harness.why.recording import Recording
 from placerl.harness.why.source import Statement, source
 from placerl.harness.why.stacks import Frame, Stack
 
+LARGEST_GAIN = 50.0
+"""Largest gain that is predicted: shares of the time are known to within two percent (`recording.RATE_HZ`)."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -88,12 +91,13 @@ def below(stack: Stack, frame: Frame) -> tuple[Frame, ...]:
 
 
 def gain(*parts: tuple[float, float]) -> float:
-    """Return how many times faster a script is when some parts of its time shrink.
+    """Return how many times faster a script is when some parts of its time shrink. At most `LARGEST_GAIN`.
 
     Args:
         parts: the share of a part of the time, 0 to 1, and the fraction of it that remains.
     """
-    return 1 / (1 - sum(share * (1 - remains) for share, remains in parts))
+    left = 1 - sum(share * (1 - remains) for share, remains in parts)
+    return 1 / max(1 / LARGEST_GAIN, left)
 
 
 def percent(share: float) -> str:
