@@ -43,6 +43,8 @@ from tianshou.utils.torch_utils import policy_within_training_step
 from torch.distributions import Independent, Normal
 
 ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
+DEFAULT_MAX_BATCHSIZE = 256
+"""tianshou's own."""
 
 
 class Networks:
@@ -223,7 +225,8 @@ class Training(Agent):
             max_grad_norm=settings["maximum_gradient_norm"],
             gae_lambda=settings["gae_lambda"],
             gamma=settings["gamma"],
-            max_batchsize=self.job["batch_size"],
+            # Of samples whose values are computed at once, which takes less time the more they are.
+            max_batchsize=max(DEFAULT_MAX_BATCHSIZE, self.job["batch_size"]),
         )
 
     def _collect(self, vector_steps: int, random: bool = False) -> None:
