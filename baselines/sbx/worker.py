@@ -54,6 +54,7 @@ class Training(worker.Training):
     packages = ("sbx-rl", "stable-baselines3", "jax", "flax")
     devices = ("cpu",)
     learns_alone = False
+    anneals = False
 
     def __init__(self, job: dict[str, Any]) -> None:
         if job["threads"] != 1:
