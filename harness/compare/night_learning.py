@@ -241,5 +241,9 @@ def over_all(compared: Compared) -> list[list[str]]:
 
 
 def shown(found: Interval | None, digits: str = ".2f") -> str:
-    """Return a figure with its interval as text; empty if there is none."""
-    return "" if found is None else f"{found.value:{digits}} [{found.low:{digits}}, {found.high:{digits}}]"
+    """Return a figure as text, with its interval if it has one; empty if there is none."""
+    if found is None:
+        return ""
+    if found.low is None or found.high is None:
+        return f"{found.value:{digits}}"
+    return f"{found.value:{digits}} [{found.low:{digits}}, {found.high:{digits}}]"

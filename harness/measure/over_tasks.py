@@ -23,19 +23,23 @@ Tasks = Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure with its 95% interval."""
+    """A figure with its 95% interval.
+
+    Attributes:
+        value: the figure.
+        low, high: bounds of the interval; None if a task has one run alone, which does not say how much seeds differ.
+    """
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
 
 
 def mean(tasks: Tasks) -> Interval:
     """Return the interquartile mean over all runs."""
     resampled = np.concatenate(_resampled(tasks, np.random.default_rng(_SEED)), axis=1)
-    return _interval(
-        interquartile_mean(np.concatenate([*map(np.asarray, tasks)])), interquartile_mean(resampled)
-    )
+    value = interquartile_mean(np.concatenate([*map(np.asarray, tasks)]))
+    return _interval(value, interquartile_mean(resampled), tasks)
 
 
 def profile(tasks: Tasks, scores: npt.ArrayLike) -> list[Interval]:
@@ -47,7 +51,7 @@ def profile(tasks: Tasks, scores: npt.ArrayLike) -> list[Interval]:
     runs = np.concatenate([*map(np.asarray, tasks)])
     resampled = np.concatenate(_resampled(tasks, np.random.default_rng(_SEED)), axis=1)
     return [
-        _interval(float(np.mean(runs > score)), np.mean(resampled > score, axis=1))
+        _interval(float(np.mean(runs > score)), np.mean(resampled > score, axis=1), tasks)
         for score in np.asarray(scores)
     ]
 
@@ -64,7 +68,7 @@ def improvement(ours: Tasks, theirs: Tasks) -> Interval:
     pairs = zip(_resampled(ours, rng), _resampled(theirs, rng), strict=True)
     resampled = np.mean([_higher(a, b) for a, b in pairs], axis=0)
     here = [_higher(np.atleast_2d(a), np.atleast_2d(b)) for a, b in zip(ours, theirs, strict=True)]
-    return _interval(float(np.mean(here)), resampled)
+    return _interval(float(np.mean(here)), resampled, [*ours, *theirs])
 
 
 def _higher(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -79,7 +83,9 @@ def _resampled(tasks: Tasks, rng: np.random.Generator) -> list[npt.NDArray[np.fl
     return [array[rng.integers(len(array), size=(RESAMPLES, len(array)))] for array in arrays]
 
 
-def _interval(value: float, resampled: npt.NDArray[np.float64]) -> Interval:
+def _interval(value: float, resampled: npt.NDArray[np.float64], tasks: Tasks) -> Interval:
+    if min(map(len, tasks)) < 2:
+        return Interval(float(value), None, None)
     outside = (1 - CONFIDENCE) / 2
     low, high = np.quantile(resampled, [outside, 1 - outside])
     return Interval(float(value), float(low), float(high))
