@@ -114,5 +114,9 @@ def _nameless(reason: str) -> str:
 
 def _noise(once: Timing, again: Timing) -> Figure:
     """Return the ratio of the times of two copies of one probe in the same rounds."""
-    ratio = statistics.paired_ratio(*protocol.paired(once, again))
+    pairs = protocol.paired(once, again)
+    if len(pairs[0]) < statistics.FEWEST_SAMPLES:  # other rounds of each were interrupted
+        reason = f"{len(pairs[0])} pairs, where {statistics.FEWEST_SAMPLES} are the fewest"
+        return Figure(name=NOISE, unit="1", status="failed", reason=reason)
+    ratio = statistics.paired_ratio(*pairs)
     return Figure(name=NOISE, unit="1", value=ratio.value, low=ratio.low, high=ratio.high)

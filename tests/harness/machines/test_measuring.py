@@ -5,12 +5,14 @@ import json
 import socket
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from placerl.harness.core.progress import silent
 from placerl.harness.machines import measuring
 from placerl.harness.machines.card import Card, Unit
 from placerl.harness.machines.probes import AGAIN, INTERPRETER, Probe
+from placerl.harness.measure.statistics import Samples
 from placerl.harness.measure.timed_case import Case, Timing
 
 
@@ -51,3 +53,12 @@ def test_a_card_has_a_figure_for_each_probe(monkeypatch: pytest.MonkeyPatch, tmp
     for private in ("somebody", "/opt", "/home", socket.gethostname()):
         assert private not in text
     assert getpass.getuser() not in json.dumps(card.facts.model_dump(mode="json")).split()
+
+
+def test_copies_without_rounds_in_common_leave_the_noise_unknown() -> None:
+    """A block that the scheduler interrupts is left out, and that of another copy in another round."""
+    samples = Samples(np.ones(5), np.zeros(5))
+    early, late = (Timing("a", "ok", "", samples, rounds=tuple(range(first, first + 5))) for first in (0, 3))
+    figure = measuring._noise(early, late)
+    assert (figure.status, figure.value) == ("failed", None)
+    assert figure.reason == "2 pairs, where 5 are the fewest"
