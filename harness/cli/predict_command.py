@@ -33,13 +33,12 @@ def predict(
     The more bundles of different machines are given, the narrower are the 95% intervals.
     """
     from placerl.harness import workloads
-    from placerl.harness.machines.card import Card
     from placerl.harness.machines.predicting import Predictor
-    from placerl.harness.machines.renting import known_machines
+    from placerl.harness.machines.renting import known_machines, predictable
 
     item = workloads.load(name)
     size = batch_size or item.training.batch_size
-    there, bundles = Card.read(card), known_machines(known or (), item.name, size)
+    there, bundles = predictable(card), known_machines(known or (), item.name, size)
     found = [
         one
         for one in Predictor(bundles).predictions(there)

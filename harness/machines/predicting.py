@@ -76,10 +76,19 @@ def _environment(workload: str) -> str:
     return f"environment.{workloads.load(workload).environment.id}"
 
 
+def lacking(card: Card) -> list[str]:
+    """Return what a card lacks of the figures without which nothing can be predicted: the beginnings of their names."""
+    values = card.values()
+    at_footprints = [
+        kind for kind in ("copy", "latency") if not any(f"{kind}.{text}" in values for text in FOOTPRINTS)
+    ]
+    return [*(["interpreter"] if "interpreter" not in values else []), *at_footprints]
+
+
 def slowness(card: Card, row: RunRow) -> Array:
     """Return the logarithms of the seconds that a card states for each of `BOUNDS` of a piece; shape (6,).
 
-    A figure that the card lacks is replaced by the interpreter's, which every card has.
+    A figure that the card lacks is replaced by the interpreter's, which no card may lack (`lacking`).
     """
     values = card.values()
     interpreter = values["interpreter"]

@@ -13,6 +13,7 @@ from placerl.harness.core.shipped import shipped
 from placerl.harness.machines.bundle import Bundle
 from placerl.harness.machines.card import Card
 from placerl.harness.machines.checking import problems
+from placerl.harness.machines.predicting import lacking
 from placerl.harness.machines.prices import Price
 from placerl.harness.machines.sent_file import format_of
 from placerl.harness.store.rows import PredictedRate
@@ -58,14 +59,27 @@ class Offer:
         return self.seconds * (self.price.per_hour / 3600) if self.seconds and self.price else None
 
 
+def predictable(path: Path) -> Card:
+    """Return the card of a file, from which times can be predicted.
+
+    Raises:
+        UserError: it is no card, or one that lacks what predictions need.
+    """
+    card = Card.read(path)
+    if missing := lacking(card):
+        allowed = "a card with them, as `placerl card` measures it"
+        raise UserError(path, "figures", f"no value of {', '.join(missing)}", allowed, names=())
+    return card
+
+
 def machine(path: Path) -> tuple[Card, list[Bundle]]:
     """Return the card of a file, and the bundle if it is one.
 
     Raises:
-        UserError: it is neither, or a bundle that is refused (`checking`).
+        UserError: it is neither, a bundle that is refused (`checking`), or no `predictable` card.
     """
     if format_of(path, Bundle.LARGEST_BYTES) != Bundle.FORMAT:
-        return Card.read(path), []
+        return predictable(path), []
     bundle = accepted(path)
     return bundle.card, [bundle]
 

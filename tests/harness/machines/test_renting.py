@@ -74,3 +74,15 @@ def test_a_folder_holds_cards_and_bundles(tmp_path: Path) -> None:
     assert bundles == [honest(0)]
     with pytest.raises(UserError, match="no such folder"):
         renting.machines(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("without", "named"), [(("interpreter",), "interpreter"), (("copy.", "latency."), "copy, latency")]
+)
+def test_a_card_from_which_nothing_follows_is_refused(
+    tmp_path: Path, without: tuple[str, ...], named: str
+) -> None:
+    left = tuple(one for one in a_card().figures if not one.name.startswith(without))
+    a_card().model_copy(update={"figures": left}).write(tmp_path / "card.json")
+    with pytest.raises(UserError, match=f"card.json: figures: found no value of {named}; allowed: a card"):
+        renting.machine(tmp_path / "card.json")
