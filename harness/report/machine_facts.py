@@ -75,11 +75,14 @@ def in_a_line(machine: Mapping[str, Any]) -> str:
 
 
 def letters(runs: Iterable[RunRecord]) -> dict[str, str]:
-    """Return a letter for each machine by its fingerprint, the machine of the last run first."""
+    """Return a letter for each machine by its fingerprint, the machine of the last run first; A1, B1, ... follow Z."""
     newest = sorted(runs, key=lambda run: run.started_at, reverse=True)
-    return {
-        run: chr(ord("A") + place) for place, run in enumerate(dict.fromkeys(r.fingerprint for r in newest))
-    }
+    machines = dict.fromkeys(run.fingerprint for run in newest)
+    return {machine: _letter(*divmod(place, 26)) for place, machine in enumerate(machines)}
+
+
+def _letter(turn: int, place: int) -> str:
+    return f"{chr(ord('A') + place)}{turn or ''}"
 
 
 def device_name(machine: Mapping[str, Any], kind: str) -> str:

@@ -10,7 +10,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.report import export, machine_facts, pages
 from placerl.harness.report.reading import read
-from placerl.harness.store.store import Store
+from placerl.harness.store.store import RunRecord, Store
 from tests.harness.papers.rows import frame_of, measurement, profiled
 
 NOISY = {"status": "too_noisy", "reason": "its interval is 40% wide"}
@@ -141,3 +141,12 @@ def test_small_tables_are_named_by_what_they_are_in_whatever_order_they_were_sto
     assert (described.name, described.value) == ("learner torch", "available: yes")
     (described,) = machine_facts.facts({"others": [{"size": 3}]})
     assert (described.name, described.value) == ("3", "yes")
+
+
+def test_machines_beyond_26_have_a_letter_and_a_number() -> None:
+    runs = [
+        RunRecord(number, f"k{number}", "quick", "r", f"m{number}", f"2026-01-{31 - number:02}", {})
+        for number in range(28)
+    ]
+    found = machine_facts.letters(runs)
+    assert [found[f"m{number}"] for number in (0, 25, 26, 27)] == ["A", "Z", "A1", "B1"]
