@@ -63,17 +63,20 @@ class DQN:
         self.target = copy.deepcopy(self.q)
         self.optimizer = adam(self.settings["learning_rate"], self.q)
 
-    def act(self, observation: Tensor) -> Tensor:
+    def best(self, observation: Tensor) -> Tensor:
         return self.q(observation).argmax(1)
 
-    best = act
-
-    def explore(
-        self, action: np.ndarray, rng: np.random.Generator, environment_steps: int, size: int
+    @torch.no_grad()
+    def choose(
+        self, observations: np.ndarray, rng: np.random.Generator, environment_steps: int, size: int
     ) -> np.ndarray:
+        """Return epsilon-greedy actions. As CleanRL, it asks the network only for those that are not random."""
         first, last = self.settings["epsilon_initial"], self.settings["epsilon_final"]
         epsilon = first + (last - first) * min(1.0, environment_steps / self.settings["exploration_steps"])
-        return np.where(rng.random(len(action)) < epsilon, rng.integers(size, size=len(action)), action)
+        random, drawn = rng.random(len(observations)) < epsilon, rng.integers(size, size=len(observations))
+        if random.all():
+            return drawn
+        return np.where(random, drawn, self.best(torch.from_numpy(observations).float()).numpy())
 
     def update(self, batch: Batch) -> None:
         with torch.no_grad():
@@ -102,14 +105,14 @@ class DDPG:
         self.actor_optimizer = adam(self.settings["actor_learning_rate"], self.actor)
         self.critic_optimizer = adam(self.settings["critic_learning_rate"], self.critic)
 
-    def act(self, observation: Tensor) -> Tensor:
+    def best(self, observation: Tensor) -> Tensor:
         return self.actor(observation)
 
-    best = act
-
-    def explore(
-        self, action: np.ndarray, rng: np.random.Generator, environment_steps: int, size: int
+    @torch.no_grad()
+    def choose(
+        self, observations: np.ndarray, rng: np.random.Generator, environment_steps: int, size: int
     ) -> np.ndarray:
+        action = self.best(torch.from_numpy(observations).float()).numpy()
         noise = rng.standard_normal(action.shape, np.float32) * self.settings["exploration_noise"]
         return np.clip(action + noise, -1, 1)
 
@@ -141,8 +144,8 @@ class TD3:
         self.actor_optimizer = adam(self.settings["actor_learning_rate"], self.actor)
         self.critic_optimizer = adam(self.settings["critic_learning_rate"], self.critics)
 
-    act = best = DDPG.act
-    explore = DDPG.explore
+    best = DDPG.best
+    choose = DDPG.choose
 
     def update_critics(self, batch: Batch) -> None:
         following, settings = batch["next_observation"], self.settings
@@ -195,16 +198,14 @@ class SAC:
         squashed = 2 * (np.log(2) - raw - functional.softplus(-2 * raw))
         return raw.tanh(), (density - squashed).sum(1)
 
-    def act(self, observation: Tensor) -> Tensor:
-        return self.draw(observation)[0]
-
     def best(self, observation: Tensor) -> Tensor:
         return self.actor(observation).chunk(2, 1)[0].tanh()
 
-    def explore(
-        self, action: np.ndarray, rng: np.random.Generator, environment_steps: int, size: int
+    @torch.no_grad()
+    def choose(
+        self, observations: np.ndarray, rng: np.random.Generator, environment_steps: int, size: int
     ) -> np.ndarray:
-        return action
+        return self.draw(torch.from_numpy(observations).float())[0].numpy()
 
     def update_critics(self, batch: Batch) -> None:
         following = batch["next_observation"]
@@ -409,9 +410,10 @@ class OffPolicy(Trainer):
 
     def iterate(self) -> None:
         for _ in range(self.vector_steps):
-            with torch.no_grad():
-                actions = self.learner.act(torch.from_numpy(self.environments.observations).float()).numpy()
-            self.collect(self.learner.explore(actions, self.rng, self.environment_steps, self.action_size))
+            observations = self.environments.observations
+            self.collect(
+                self.learner.choose(observations, self.rng, self.environment_steps, self.action_size)
+            )
         for _ in range(self.updates):
             anneal(self.optimizers, self.workload["algorithm"], self.gradient_steps)
             self.gradient_steps += 1

@@ -76,11 +76,13 @@ class Every:
 class DQN:
     """A DQN learner with TorchRL's loss.
 
-    Epsilon-greedy exploration is written out here, because TorchRL's own would need a tensordict.
+    Epsilon-greedy exploration is written out here: TorchRL's own would need a tensordict, and asks the network also
+    where all actions are random.
     """
 
     def __init__(self, workload: dict[str, Any], observations: int, actions: int) -> None:
         self.settings = settings = workload["algorithm"]
+        self.actions = actions
         self.q = network(workload, observations, actions)
         actor = QValueActor(self.q, in_keys=["observation"], action_space="categorical")
         distance = "smooth_l1" if settings["loss"] == "huber" else "l2"
@@ -101,12 +103,11 @@ class DQN:
 
     def act(self, observations: Tensor, rng: np.random.Generator, environment_steps: int) -> np.ndarray:
         """Return an action for each row of `observations`, with exploration."""
-        chosen = self.q(observations)
         first, last = self.settings["epsilon_initial"], self.settings["epsilon_final"]
         epsilon = first + (last - first) * min(1.0, environment_steps / self.settings["exploration_steps"])
-        greedy = chosen.argmax(1).numpy()
-        drawn = rng.integers(chosen.shape[1], size=len(greedy))
-        return np.where(rng.random(len(greedy)) < epsilon, drawn, greedy)
+        drawn = rng.integers(self.actions, size=len(observations))
+        random = rng.random(len(observations)) < epsilon
+        return drawn if random.all() else np.where(random, drawn, self.q(observations).argmax(1).numpy())
 
 
 class DDPG:

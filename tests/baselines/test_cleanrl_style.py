@@ -172,3 +172,19 @@ def test_its_replay_holds_what_the_environments_told(plain: ModuleType, name: st
     sample = trainer.replay.sample(256, np.random.default_rng(0))
     drawn = np.concatenate([np.float32(sample[field]).reshape(256, -1) for field in names], 1)
     assert held >= set(map(tuple, drawn))
+
+
+def test_random_actions_do_not_ask_the_network(plain: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner, rng, asked = learner_of(plain, reference("dqn")), np.random.default_rng(0), []
+    learner.settings |= {"epsilon_initial": 1.0, "epsilon_final": 0.0, "exploration_steps": 10}
+
+    def best(observation: torch.Tensor) -> torch.Tensor:
+        asked.append(len(observation))
+        return torch.full((len(observation),), 2)
+
+    monkeypatch.setattr(learner, "best", best)
+    observations = np.ones((8, OBSERVATION))
+    assert 1 < len(set(learner.choose(observations, rng, 0, ACTIONS).tolist())) <= ACTIONS
+    assert not asked
+    assert learner.choose(observations, rng, 10, ACTIONS).tolist() == [2] * 8
+    assert asked == [8]
