@@ -13,6 +13,7 @@ _COMPUTES = re.compile(r"forward|backward|call_impl|step")
 _COPY = re.compile(
     r"to|cpu|cuda|item|tolist|tensor|as_tensor|FloatTensor|deepcopy|clone|(load_)?state_dict|half|double"
 )
+_ENVIRONMENT = re.compile(r"Env\b")
 _ELSEWHERE = (Piece.ENVIRONMENT, Piece.EVALUATION, Piece.START)
 _FEWER = 10
 
@@ -27,8 +28,11 @@ def _in_wrapper(stack: Stack, place: Place) -> bool:
     """Return whether a wrapper of the user runs, and not the environment inside it."""
     for frame in reversed(stack.frames):
         found = statement(frame)
-        if found is not None and any("Wrapper" in base for base in found.bases):
+        bases = () if found is None else found.bases
+        if any("Wrapper" in base for base in bases):
             return not any("/gymnasium/" in inner.file for inner in below(stack, frame))
+        if any(_ENVIRONMENT.search(base) for base in bases):
+            return False
     return False
 
 

@@ -46,6 +46,15 @@ def main():
         loss.backward()  # learn
         wandb.log(loss)  # log
 """
+OWN_ENVIRONMENT = """
+class Own(gym.Env):
+    def step(self, action):
+        return simulate(action)
+
+class Scaled(gym.Wrapper):
+    def step(self, action):
+        return self.env.step(action)
+"""
 INSIDE = Frame("CartPoleEnv.step", "/x/site-packages/gymnasium/envs/classic_control/cartpole.py", 1)
 FUNCTIONS = {
     "wrapper": "Slow.step",
@@ -98,6 +107,16 @@ def test_time_in_own_lines(script: Path, line: str, cause: str, gain: float) -> 
     assert one.lines[0].line == next(
         k for k, text in enumerate(SCRIPT.splitlines(), 1) if text.endswith(f"# {line}")
     )
+
+
+def test_an_environment_of_the_users_is_not_its_wrapper(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(dedent(OWN_ENVIRONMENT), encoding="utf-8")
+    step, around = Frame("Own.step", str(path), 4), Frame("Scaled.step", str(path), 8)
+    for frames, causes in (((around, step), []), ((around,), ["slow wrapper"])):
+        stacks = [Stack(1, 1, frames, 50), Stack(1, 1, (INSIDE,), 50)]
+        recording = Recording(["python"], seconds=10.0, process=1, stacks=stacks, facts=FACTS)
+        assert [one.cause for one in findings(Evidence(recording, profile(stacks, 1)))] == causes
 
 
 def test_a_replay_that_is_read_by_items(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
