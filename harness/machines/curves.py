@@ -107,8 +107,8 @@ def of_rows(workload: Workload, batch_size: int, level: float, rows: Iterable[Ro
     """Return the curves that some rows hold, one for each seed, the last.
 
     Curves are all of one sort: that with the most seeds, of these evaluations, then the returns of episodes. Rows of a
-    schedule with options, such as batches sampled ahead, and of settings that were tried are left out, since they may
-    learn otherwise.
+    schedule with options, such as batches sampled ahead, of a cluster, of a learner in another precision than float32,
+    and of settings that were tried are left out, since they may learn otherwise.
 
     Args:
         level: as for `load`.
@@ -120,7 +120,8 @@ def of_rows(workload: Workload, batch_size: int, level: float, rows: Iterable[Ro
         if row.workload != workload.name or row.batch_size != batch_size or row.value is None:
             continue
         if isinstance(row, TrainingResult) and row.quantity == _EPISODES:
-            if not row.options and row.tried is None and row.seed is not None:
+            strict = not row.options and row.cluster is None and row.tried is None
+            if strict and _in_floats(row.mapping) and row.seed is not None:
                 episodes[row.seed] = _of_episodes(workload, row)
         elif isinstance(row, LearningCurve) and row.seed is not None:
             ended_below = row.budget_s is not None and (row.threshold is None or row.threshold < level)
@@ -128,10 +129,15 @@ def of_rows(workload: Workload, batch_size: int, level: float, rows: Iterable[Ro
                 evaluated[row.seed] = _of_evaluations(workload, row)
         elif isinstance(row, LearningResult) and row.quantity == _STRETCHES and row.seed is not None:
             own = row.system.split(" (")[0] in (learning.OURS, learning.OWN_SETTINGS)
-            if own and row.options == learning.settings_of(workload):
+            if own and _in_floats(row.system) and row.options == learning.settings_of(workload):
                 stretches[row.seed] = _of_stretches(row)
     most = max((evaluated, episodes, stretches), key=len)
     return tuple(curve for _, curve in sorted(most.items()))
+
+
+def _in_floats(mapping: str) -> bool:
+    """Return whether a mapping, or a name that ends with one, has a learner in float32: others state a precision."""
+    return "[" not in mapping
 
 
 def _gradient_steps(

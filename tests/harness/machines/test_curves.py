@@ -85,6 +85,9 @@ def test_only_trainings_with_the_workloads_settings_count() -> None:
         trained(1, options={"presampled_batches": 8}),
         trained(2, tried="no clipping"),
         trained(3, batch_size=SIZE + 1),
+        trained(6, mapping="native[fixed16]-native-cpu"),
+        trained(7, cluster={"actors": 2}),
+        replace(learnt(8), system=f"{learning.OWN_SETTINGS} (native[dynamic]-native-cpu)"),
         replace(learnt(4), system="sb3"),
         replace(learnt(5), options={"replay.prioritized": not ITEM.replay.prioritized}),
     ]
