@@ -6,6 +6,7 @@ RLtools' own compiler call and flags.
 """
 
 import contextlib
+import math
 import os
 import sys
 from importlib.metadata import version
@@ -80,10 +81,11 @@ def _td3(workload, batch_size):
 
 def _sac(workload, batch_size):
     algorithm = workload["algorithm"]
+    entropy = algorithm["target_entropy"]
     return _off_policy(workload, batch_size) | {
         "ACTOR_TRAINING_INTERVAL": 1,
         "CRITIC_TARGET_UPDATE_INTERVAL": 1,
-        "TARGET_ENTROPY": -float(workload["environment"]["action_size"]),
+        "TARGET_ENTROPY": -float(workload["environment"]["action_size"]) if entropy is None else entropy,
         "ALPHA": algorithm["initial_temperature"],
         "ADAPTIVE_ALPHA": "true" if algorithm["tune_temperature"] else "false",
         "LOG_STD_LOWER_BOUND": -20,
@@ -97,11 +99,11 @@ def _ppo(workload, batch_size):
     return _common(workload, batch_size) | {
         "LAMBDA": algorithm["gae_lambda"],
         "EPSILON_CLIP": algorithm["clip"],
-        "INITIAL_ACTION_STD": 1.0,
+        "INITIAL_ACTION_STD": math.exp(algorithm["initial_log_std"]),
         "LEARN_ACTION_STD": "true",
         "ACTION_ENTROPY_COEFFICIENT": algorithm["entropy_coefficient"],
         "ADVANTAGE_EPSILON": 1e-8,
-        "NORMALIZE_ADVANTAGE": "true",
+        "NORMALIZE_ADVANTAGE": "true" if algorithm["normalize_advantages"] else "false",
         "ADAPTIVE_LEARNING_RATE": "false",
         "ADAPTIVE_LEARNING_RATE_POLICY_KL_THRESHOLD": 0.008,
         "POLICY_KL_EPSILON": 1e-5,
