@@ -161,6 +161,8 @@ class Training(Agent):
         algorithm = workload["algorithm"]
         self.notes["optimizer"] = "one Adam for both networks, with the policy's learning rate"
         self.notes["advantages"] = "normalised over the samples of an iteration"
+        if workload["environment"]["action_kind"] == "continuous":
+            self.notes["deviations of actions"] = "outputs of the policy network, one for each observation"
         if algorithm["target_kl"] is not None:
             self.notes["early_stop"] = "none: RLlib's PPO has no KL divergence to stop at"
         return PPOConfig().training(
