@@ -76,7 +76,7 @@ def _environment(workload: str) -> str:
     return f"environment.{workloads.load(workload).environment.id}"
 
 
-def lacking(card: Card) -> list[str]:
+def missing_figures(card: Card) -> list[str]:
     """Return what a card lacks of the figures without which nothing can be predicted: the beginnings of their names."""
     values = card.values()
     at_footprints = [
@@ -88,7 +88,7 @@ def lacking(card: Card) -> list[str]:
 def slowness(card: Card, row: RunRow) -> Array:
     """Return the logarithms of the seconds that a card states for each of `BOUNDS` of a piece; shape (6,).
 
-    A figure that the card lacks is replaced by the interpreter's, which no card may lack (`lacking`).
+    A figure that the card lacks is replaced by the interpreter's, which no card may lack (`missing_figures`).
     """
     values = card.values()
     interpreter = values["interpreter"]

@@ -13,7 +13,7 @@ from placerl.harness.core.shipped import shipped
 from placerl.harness.machines.bundle import Bundle
 from placerl.harness.machines.card import Card
 from placerl.harness.machines.checking import problems
-from placerl.harness.machines.predicting import lacking
+from placerl.harness.machines.predicting import missing_figures
 from placerl.harness.machines.prices import Price
 from placerl.harness.machines.sent_file import format_of
 from placerl.harness.store.rows import PredictedRate
@@ -66,7 +66,7 @@ def predictable(path: Path) -> Card:
         UserError: it is no card, or one that lacks what predictions need.
     """
     card = Card.read(path)
-    if missing := lacking(card):
+    if missing := missing_figures(card):
         allowed = "a card with them, as `placerl card` measures it"
         raise UserError(path, "figures", f"no value of {', '.join(missing)}", allowed, names=())
     return card
