@@ -128,7 +128,9 @@ def under_load(row: PredictedRate, share: float, lacking: str) -> PredictedRate:
             stopped = f"a gradient step of {step_ms:,.0f} ms is stopped while it is timed"
             lacking = lacking or f"under a quota of {share:g} cores {stopped}"
         ends = {
-            name: end * share for name in ("value", "low", "high") if (end := getattr(row, name)) is not None
+            name: end * share
+            for name in ("value", "low", "high", "slow_gps")
+            if (end := getattr(row, name)) is not None
         }
         terms_s = {term: seconds / share for term, seconds in (row.terms_s or {}).items()}
         row = replace(row, **ends, terms_s=terms_s)

@@ -19,6 +19,7 @@ from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import absent_platforms, predict, roofline
 from placerl.harness.measure.conditions import quota_warning
+from placerl.harness.measure.cpu_quota import cpu_quota
 from placerl.harness.pieces.memory import check_learner
 from placerl.harness.plan import plan, tiers
 from placerl.harness.plan.tiers import Tier
@@ -173,7 +174,9 @@ def _with_changes(
     timed = [row for row in profiled(run, item, tier, precisions) if isinstance(row, PieceTime)]
     counted = simulated(run, item, device) if device is not None else ()
     timed += [row for row in counted if isinstance(row, PieceTime) and row.device == device]
-    return predict.with_slow_links(item, item.training.batch_size, timed, host)
+    share = cpu_quota().share if device is None else 1.0  # as of the predictions that stand next to these
+    rows = predict.with_slow_links(item, item.training.batch_size, timed, host)
+    return [plan.beside_others(row, share) for row in rows]
 
 
 @dataclass(frozen=True)

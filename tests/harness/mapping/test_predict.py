@@ -235,6 +235,8 @@ def test_under_a_quota_below_a_core_rates_are_that_share_and_long_steps_too_nois
             continue
         assert (half.value, half.high) == (whole.value / 2, whole.high / 2)
         assert half.terms_s == {term: 2 * seconds for term, seconds in whole.terms_s.items()}
+        linked = replace(whole, slow_gps=8.0)
+        assert predict.under_load(linked, 0.5, "").slow_gps == 4.0, "shown next to the rate"
         assert half.status == whole.status
         slow = predict.under_load(replace(whole, value=50.0), 0.5, "")
         assert (slow.value, slow.status) == (25.0, "too_noisy")

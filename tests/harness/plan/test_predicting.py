@@ -12,6 +12,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.measure import control_groups
+from placerl.harness.measure.cpu_quota import CpuQuota
 from placerl.harness.measure.noise import Noise
 from placerl.harness.plan import plan, predicting, tiers
 from placerl.harness.platforms import this_machine
@@ -122,6 +123,23 @@ def test_a_prediction_states_the_quota_and_the_noise_under_which_it_was_made(
     monkeypatch.setattr(plan, "usable_cores", lambda: [0])
     (row,) = plan.prediction_cell(CARTPOLE, 32).measure(run, silent)
     assert (row.value, row.status, row.reason) == (CHOICE.value, "too_noisy", noise.warning())
+
+
+@pytest.mark.parametrize(("device", "share"), [(None, 0.5), ("fpga:u200", 1.0)])
+def test_a_change_of_this_machine_is_predicted_under_the_quota_as_the_machine_itself_is(
+    run: Run, monkeypatch: pytest.MonkeyPatch, device: str | None, share: float
+) -> None:
+    """Both are shown side by side; with a simulated device neither is multiplied."""
+    monkeypatch.setattr(plan, "last_noise", lambda: None)
+    monkeypatch.setattr(predicting, "cpu_quota", lambda: CpuQuota(0.5))
+    monkeypatch.setattr(predicting.platforms, "of_this_machine", lambda: None)
+    monkeypatch.setattr(predicting.simulated_profile, "with_device", lambda host, _: host)
+    monkeypatch.setattr(predicting.what_if, "changed", lambda host, _: host)
+    monkeypatch.setattr(predicting, "profiled", lambda *_: [TIME])
+    monkeypatch.setattr(predicting, "simulated", lambda *_: [])
+    monkeypatch.setattr(predicting.predict, "with_slow_links", lambda *_: [CHOICE])
+    (row,) = predicting._with_changes(run, CARTPOLE, QUICK, (), device, ["device.cpu.cores=8"])
+    assert row.value == share * CHOICE.value
 
 
 @pytest.mark.parametrize(
