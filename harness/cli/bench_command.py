@@ -85,7 +85,13 @@ def bench(
     as_json: JsonOption = False,
 ) -> None:
     """Time parts of this project next to other ways to do the same, which take turns in the same rounds."""
-    if ctx.invoked_subcommand is not None:
+    if (name := ctx.invoked_subcommand) is not None:
+        for option, given, allowed in (
+            ("--list", listed, "it without NAME"),
+            ("--json", as_json, "it after NAME, or with --list"),
+        ):
+            if given:
+                raise UserError("command line", option, f"it before {name}", allowed)
         return
     if not listed:
         raise UserError("command line", "NAME", "nothing", f"{', '.join(names())}, --list")

@@ -101,7 +101,7 @@ def map_command(  # noqa: PLR0913 (a command: its options)
             "--precision": precision,
             "--platform": platform_name,
         }
-        given |= {"--set": changes, "--against": against, "--known": known}
+        given |= {"--set": changes, "--against": against, "--known": known, "--all": everything or None}
         asked = {key: value for key, value in given.items() if value not in (None, [], THIS_MACHINE)}
         show_study(device, tier_name, results, as_json, asked)
         return

@@ -35,6 +35,11 @@ def test_no_name_or_a_wrong_one_is_refused(placerl: Placerl) -> None:
     refused(placerl("bench", "replya"), "did you mean replay?")
 
 
+@pytest.mark.parametrize("option", ["--list", "--json"])
+def test_an_option_before_the_name_is_refused_instead_of_ignored(placerl: Placerl, option: str) -> None:
+    refused(placerl("bench", option, "why"), f"{option}: found it before why; allowed: it ")
+
+
 def test_a_new_file_is_a_benchmark(placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_own_bench.py").write_text(
         'def main(text: str = "x") -> None:\n    """Say it."""\n    print(text)\n'

@@ -334,6 +334,9 @@ def test_a_change_of_a_platform_is_shown_next_to_it_and_to_another_one(
     assert len(rates) == 2
     assert rates[1] > rates[0]
     refused(placerl("map", "--device", "h200", *change), "--set: found", "allowed: none without a workload")
+    refused(
+        placerl("map", "--device", "h200", "--all"), "--all: found True; allowed: none without a workload"
+    )
 
 
 def test_a_change_of_this_machine_is_predicted_from_its_times_and_not_stored(
