@@ -9,7 +9,7 @@ from rich.table import Table
 
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import JsonOption, TierOption, out, print_json, say
-from placerl.harness.core.errors import NotRunError
+from placerl.harness.core.errors import NotRunError, UserError
 from placerl.harness.core.progress import bar
 from placerl.harness.plan import tiers
 from placerl.primitives.fpga.cycles.table import committed
@@ -18,13 +18,16 @@ from placerl.primitives.fpga.export import toolchain
 if TYPE_CHECKING:
     from placerl.harness.plan.cycles import DesignNeed
 
+ALL_TIERS = "full"
+"""The last of the tiers: what it and those before it need is all."""
+
 
 @app.command(
     name="cycles",
     epilog="Example: `placerl cycles --list`, `placerl cycles --check 20`",
 )
 def cycles_command(
-    tier_name: TierOption = "full",
+    tier_name: TierOption = ALL_TIERS,
     list_only: Annotated[
         bool, typer.Option("--list", help="List what is stale or missing, and end; nothing is simulated.")
     ] = False,
@@ -41,6 +44,7 @@ def cycles_command(
     from placerl.harness.plan import cycles
     from placerl.primitives.fpga.cycles import timed_block
 
+    _refuse_ignored(tier_name, check, seed, list_only=list_only)
     if reason := timed_block.unavailable_reason():
         raise NotRunError(f"needs {reason}")
     if check:
@@ -75,6 +79,20 @@ def cycles_command(
         say(f"{said}the table lacks {missing:,}." + (" `placerl cycles` simulates them." if due else ""))
     else:
         say(f"{said}the table has all of them now, after {simulated_s:,.0f} s.")
+
+
+def _refuse_ignored(tier_name: str, check: int, seed: int, *, list_only: bool) -> None:
+    """Raise UserError for an option that the others would make ignored."""
+    if seed and not check:
+        raise UserError("command line", "--seed", seed, "0 without --check, whose draw it is")
+    for option, found, given in (
+        ("--list", "it with --check", list_only),
+        ("--tier", f"{tier_name} with --check", tier_name != ALL_TIERS),
+    ):
+        if check and given:
+            raise UserError(
+                "command line", option, found, "nothing with --check, which draws from the whole table"
+            )
 
 
 def _listed(need: "DesignNeed") -> dict[str, Any]:

@@ -109,6 +109,23 @@ def test_a_check_names_what_differs_and_fails(
     assert found["different"] == [{"design": "d", "size": "[1]", "stored": 2, "simulated": 3}]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--seed", "3"), "--seed: found 3; allowed: 0 without --check"),
+        (("--check", "5", "--list"), "--list: found it with --check; allowed: nothing with --check"),
+        (
+            ("--check", "5", "--tier", "quick"),
+            "--tier: found quick with --check; allowed: nothing with --check",
+        ),
+    ],
+)
+def test_an_option_that_another_makes_ignored_is_refused(
+    placerl: Placerl, table: CyclesTable, arguments: tuple[str, ...], words: str
+) -> None:
+    refused(placerl("cycles", *arguments), words)
+
+
 def test_a_tier_that_there_is_not_is_refused(placerl: Placerl, table: CyclesTable) -> None:
     refused(placerl("cycles", "--tier", "huge"), "--tier: found huge; allowed: quick, standard, full")
 
