@@ -24,6 +24,8 @@ from placerl.primitives.fpga.export import toolchain
 from placerl.primitives.fpga.tools import counted, placement, resources
 
 TABLES = ("differences", "replay", "pong", "resources", "placement")
+OF_TABLES = {"--count": ("resources", "placement"), "--check": ("resources",)}
+"""The tables that have an option, by the option."""
 
 
 def _show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -186,6 +188,9 @@ def main(
     """Print the cycles, FPGA resources or clock frequencies of hardware blocks, next to the papers' numbers."""
     if name not in TABLES:
         raise UserError("command line", "TABLE", repr(name), ", ".join(TABLES), name=name)
+    for option, given in (("--count", count), ("--check", check)):
+        if given and name not in (tables := OF_TABLES[option]):
+            raise UserError("command line", option, f"it with {name}", f"it with {' or '.join(tables)}")
     if name in ("differences", "replay"):
         rows = difference_table.committed()
         print_differences(

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.harness.cli.bench import fpga_tables_bench
+from placerl.harness.core.errors import UserError
 from placerl.harness.papers import resources
 from placerl.primitives.fpga.cycles.difference_table import CycleDifference
 from placerl.primitives.fpga.tools import counted, placement
@@ -71,3 +72,18 @@ def test_placements_say_what_they_are(capsys: pytest.CaptureFixture[str]) -> Non
     rows = json.loads(capsys.readouterr().out)
     assert {row["provenance"] for row in rows} == {"modelled"}
     assert [row["block"] for row in rows] == list(placement.SUBJECTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("differences", {"count": True}, "--count: found it with differences; allowed: it with resources or"),
+        ("pong", {"check": True}, "--check: found it with pong; allowed: it with resources"),
+        ("placement", {"check": True}, "--check: found it with placement; allowed: it with resources"),
+    ],
+)
+def test_an_option_that_a_table_does_not_have_is_refused(
+    name: str, options: dict[str, bool], words: str
+) -> None:
+    with pytest.raises(UserError, match=words):
+        fpga_tables_bench.main(name, **options)
