@@ -124,6 +124,10 @@ def bench(
     A third of the scripts need the environment of Stable-Baselines3 (`placerl baselines sb3`).
     """
     chosen = [one for one in cases() if only in one.name]
+    if not chosen:
+        causes = dict.fromkeys(one.cause for one in cases())
+        allowed = "a part of a case's name, such as slow wrapper, dqn"
+        raise UserError("command line", "--only", repr(only), allowed, names=causes)
     if any(one.script == "sb3" for one in chosen) and not registry.baseline_python("sb3").is_file():
         raise UserError(
             "this machine", "sb3", "nothing: its environment is not built", "placerl baselines sb3"

@@ -1,7 +1,10 @@
 """The table of planted causes says how many were named, and how far predictions are off."""
 
+from pathlib import Path
+
 from placerl.harness.cli.bench.why_bench import SUITE, WhyResult, table
 from placerl.harness.core.provenance import Provenance
+from tests.harness.cli.command_line import Placerl, refused
 
 
 def row(planted: str, named: list[str], predicted: float | None) -> WhyResult:
@@ -19,3 +22,11 @@ def test_the_table_counts_against_its_goals() -> None:
         in text
     )
     assert "| dqn | float64 | float64, tiny batches | 2.20x | 2.00x | +10% |" in text
+
+
+def test_a_text_in_no_name_is_refused_and_the_last_table_stays(placerl: Placerl, tmp_path: Path) -> None:
+    table_of = tmp_path / "table.md"
+    table_of.write_text("the last one")
+    outcome = placerl("bench", "why", "--only", "flaot64", "-o", str(tmp_path), "--results", str(tmp_path))
+    refused(outcome, "--only: found 'flaot64'; allowed: a part of a case's name", "mean float64?")
+    assert table_of.read_text() == "the last one"
