@@ -35,7 +35,7 @@ from placerl.harness.workloads import Workload
 
 CORES = (1, 2)
 LIMIT_S = 3600.0
-"""Seconds after which the process of a cell counts as stalled."""
+"""Seconds beyond its budget after which the process of a cell counts as stalled."""
 OVERHEAD_S = 30.0
 """Seconds of a cell beyond its budget: its process, its trained state, creating and checking what is timed."""
 
@@ -132,7 +132,7 @@ def studied(
         )
     with closing(unit):
         unit.submit(cell)
-        return unit.result(LIMIT_S)
+        return unit.result(budget_s + LIMIT_S)
 
 
 def _studying(

@@ -107,7 +107,7 @@ def test_cells_that_are_asked_for_must_exist(placerl: Placerl, tmp_path: Path) -
 class Unit:
     """A process that runs nothing, and notes the cores that it would inherit."""
 
-    running = 0
+    running, limit_s = 0, 0.0
 
     def __init__(self, name, build, threads):
         Unit.running += 1
@@ -117,6 +117,7 @@ class Unit:
         self.cell = cell
 
     def result(self, limit_s):
+        Unit.limit_s = limit_s
         if self.cell.batch_size == 512:
             raise RuntimeError("died")
         return [len(self.cores), self.threads]
@@ -130,6 +131,8 @@ def test_each_cell_has_a_pinned_process_that_ends_with_it(monkeypatch: pytest.Mo
     before = os.sched_getaffinity(0)
     assert studied(WORKLOADS[0], 32, 1, 0.0) == [1, 1]
     assert Unit.running == 0
+    assert studied(WORKLOADS[0], 32, 1, 7200.0) == [1, 1]
+    assert Unit.limit_s > 7200, "its budget is no stall"
     with pytest.raises(RuntimeError, match="died"):
         studied(WORKLOADS[1], 512, 1, 0.0)
     assert Unit.running == 0
