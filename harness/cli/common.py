@@ -13,11 +13,12 @@ from rich.table import Table
 
 from placerl.harness.cli.completion import OTHER_PRECISIONS, TIERS, completed, workloads
 from placerl.harness.cli.screen import WIDE, Screen
-from placerl.harness.core.errors import UserError
+from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.profile.simulated_devices import DEVICES
 
 if TYPE_CHECKING:
     from placerl.harness.core.row import Row
+    from placerl.harness.workloads import Workload
 
 # Tables written to a file or a pipe are not cut to an 80-column terminal, unless COLUMNS asks for it. Markup is off:
 # `native[fixed32]` is a target, not a style.
@@ -85,6 +86,19 @@ def cluster_extra(address: str) -> Iterator[None]:
         raise UserError(
             "command line", "--ray", found, "with the extra 'cluster': pip install 'placerl[cluster]'"
         ) from None
+
+
+def batch_size_of(item: "Workload", asked: int | None) -> int:
+    """Return the batch size that `--batch-size` requests, or the workload's own.
+
+    Raises:
+        UserError: it is out of range, or more than the workload's replay holds.
+    """
+    if asked is None:
+        return item.training.batch_size
+    from placerl.harness.workloads import with_batch_size
+
+    return with_batch_size(item, asked, OptionName("batch_size")).training.batch_size
 
 
 def named_baselines(text: str, field: str = "--baselines", *, training: bool = False) -> list[str]:

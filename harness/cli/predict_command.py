@@ -13,6 +13,7 @@ from placerl.harness.cli.common import (
     JsonOption,
     KnownOption,
     WorkloadArgument,
+    batch_size_of,
     out,
     print_json,
 )
@@ -37,7 +38,7 @@ def predict(
     from placerl.harness.machines.renting import known_machines, predictable
 
     item = workloads.load(name)
-    size = batch_size or item.training.batch_size
+    size = batch_size_of(item, batch_size)
     there, bundles = predictable(card), known_machines(known or (), item.name, size)
     found = [
         one

@@ -14,6 +14,7 @@ from placerl.harness.cli.common import (
     JsonOption,
     KnownOption,
     WorkloadArgument,
+    batch_size_of,
     out,
     print_json,
 )
@@ -66,7 +67,7 @@ def rent(
     from placerl.harness.machines.rates import Times, rates
 
     item = workloads.load(name)
-    size = batch_size or item.training.batch_size
+    size = batch_size_of(item, batch_size)
     asked = price_lists.read(prices) if prices else {}
     machines, bundles = renting.machines(cards or renting.COMMITTED)
     bundles = renting.known_machines(known or (), item.name, size, bundles)

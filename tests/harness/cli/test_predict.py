@@ -43,6 +43,7 @@ def test_times_are_predicted_with_intervals(
     assert {row["primitive"] for row in rows} >= {"learner.step", "sum_tree.sample"}
     assert all(row["low_s"] < row["time_s"] < row["high_s"] for row in rows)
     refused(placerl("predict", "cartpole-dqn", "--batch-size", "8", *files), "--known", "cartpole-dqn 8")
+    refused(placerl("predict", "cartpole-dqn", "--batch-size", "0", *files), "--batch-size", "found 0")
 
 
 def test_a_bundle_that_cannot_be_is_refused(placerl: Placerl, files: list[str]) -> None:

@@ -89,6 +89,7 @@ def test_without_a_curve_the_rates_are_shown_and_the_command_that_makes_one(
 def test_what_is_mistaken_is_refused(placerl: Placerl, folder: Path) -> None:
     cards = ["--until", "475", "--cards", str(folder / "cards")]
     refused(placerl("rent", ITEM.name, *cards), "--known", f"no time of {ITEM.name} {SIZE}", NAME)
+    refused(placerl("rent", NAME, "--batch-size", "0", *cards), "--batch-size", "found 0")
     (folder / "prices.toml").write_text(ONE.replace('"a"', '"thrise"'))
     refused(placerl("rent", NAME, *cards, "--prices", str(folder / "prices.toml")), "did you mean thrice?")
 
