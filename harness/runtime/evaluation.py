@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from placerl.harness import environments
-from placerl.harness.runtime.actors.actor import Episode
+from placerl.harness.runtime.actors.actor import Episode, scale_of
 from placerl.harness.runtime.training import Progress
 from placerl.harness.workloads import custom_task
 from placerl.harness.workloads.custom_task import CustomTask
@@ -41,6 +41,8 @@ class Evaluation:
         else:
             self._environment = environments.make(item.environment, seed)
         self._dtype = columns_of(item)["observation"].dtype
+        self._space = self._environment.action_space
+        self._scale = scale_of(self._space)
 
     def action(self, act: Act, observation: Any) -> Any:
         """Return the greedy action for one observation of the environment, in the environment's action space.
@@ -52,7 +54,7 @@ class Evaluation:
         environment = self._environment
         if isinstance(environment, custom_task.Flattened):
             observation = environment.flat(observation)
-        return _taken(environment.action_space, act(np.asarray(observation, self._dtype)))
+        return self._taken(act(np.asarray(observation, self._dtype)))
 
     def returns(self, act: Act, starts: int = EPISODES, limit_s: float = float("inf")) -> list[float]:
         """Return the undiscounted return of one greedy episode from each start, in the order of the starts.
@@ -63,14 +65,14 @@ class Evaluation:
             limit_s: seconds after which no further episode is run, and the one that runs is left out; fewer returns, or
                 none, are then returned.
         """
-        space, until_s = self._environment.action_space, perf_counter() + limit_s
+        until_s = perf_counter() + limit_s
         returns: list[float] = []
         for number in range(starts):
             observation, _ = self._environment.reset(seed=self._seed % _LARGEST_SEED + number)
             total, over = 0.0, False
             while not over:
                 action = act(np.asarray(observation, self._dtype))
-                observation, reward, terminated, truncated, _ = self._environment.step(_taken(space, action))
+                observation, reward, terminated, truncated, _ = self._environment.step(self._taken(action))
                 total += float(reward)
                 over = terminated or truncated
                 if perf_counter() > until_s and not over:
@@ -82,12 +84,15 @@ class Evaluation:
         """Close the environment."""
         self._environment.close()
 
-
-def _taken(space: gymnasium.Space[Any], action: npt.NDArray) -> Any:
-    """Return an action of the policy as the environment takes it."""
-    if not isinstance(space, gymnasium.spaces.Box):
-        return int(action)
-    return space.low + (np.clip(action, -1, 1) + 1) * ((space.high - space.low) / 2)
+    def _taken(self, action: npt.NDArray) -> Any:
+        """Return an action of the policy as the environment takes it: within its space, and of its type (`Actor`)."""
+        if not isinstance(self._space, gymnasium.spaces.Box):
+            return int(action)
+        clipped = np.clip(action, -1, 1)
+        if self._scale is not None:
+            low, half_range = self._scale
+            clipped = low + (clipped + 1) * half_range
+        return clipped.astype(self._space.dtype, copy=False)
 
 
 def best_mean(episodes: Sequence[Episode]) -> float | None:

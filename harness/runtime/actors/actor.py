@@ -107,7 +107,7 @@ class Actor:
         self._observations = np.stack([np.asarray(one, fields["observation"].dtype) for one in first])
         self._returns = [0.0] * len(first)
         self._space = space
-        self._scale = _scale(space)
+        self._scale = scale_of(space)
         self._clip = clip and isinstance(space, gymnasium.spaces.Box)
         self._notes_truncation = "truncated" in fields
         self.evaluates = TD_ERROR in fields
@@ -213,8 +213,11 @@ class Actor:
             environment.close()
 
 
-def _scale(space: gymnasium.Space[Any]) -> tuple[npt.NDArray, npt.NDArray] | None:
-    """Return the lower bound and half the range of a continuous action space; None for [-1, 1]."""
+def scale_of(space: gymnasium.Space[Any]) -> tuple[npt.NDArray, npt.NDArray] | None:
+    """Return the lower bound and half the range of a continuous action space; None for [-1, 1], and where it is none.
+
+    Half the range is so rounded that no action is above the upper bound.
+    """
     if not isinstance(space, gymnasium.spaces.Box) or (np.all(space.low == -1) and np.all(space.high == 1)):
         return None
     wide = np.result_type(space.dtype, np.float32).type

@@ -1,8 +1,12 @@
 """What a training has learnt: greedy episodes, the best stretch, and when the threshold was reached."""
 
+from typing import Any
+
+import gymnasium
 import numpy as np
 import numpy.typing as npt
 import pytest
+from gymnasium.spaces import Box
 
 from placerl.harness import workloads
 from placerl.harness.runtime import evaluation
@@ -38,6 +42,30 @@ def test_continuous_actions_are_clipped_and_scaled_to_the_environment() -> None:
     assert at_the_bound == beyond
     assert at_the_bound != Evaluation(PPO, 0).returns(lambda observation: np.zeros(1, np.float32), 2)
     assert Evaluation(CONTINUOUS, 0).returns(lambda observation: np.zeros(1, np.float32), 1)[0] > 1
+
+
+class Narrow(gymnasium.Env[Any, Any]):
+    """Episodes of one step; the range of its actions, rounded, and the lower bound make more than the upper one."""
+
+    observation_space = Box(-1, 1, (1,), np.float32)
+    action_space = Box(np.float32(-1), np.float32(1.5 * 2**-24), (1,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        assert self.action_space.contains(action)
+        return np.zeros(1, np.float32), 0.0, True, False, {}
+
+
+@pytest.mark.parametrize("chosen", [-1, 0, 1, 7])
+def test_a_greedy_action_is_in_the_space(monkeypatch: pytest.MonkeyPatch, chosen: float) -> None:
+    low, high = Narrow.action_space.low, Narrow.action_space.high
+    assert low + 2 * ((high - low) / 2) > high
+    monkeypatch.setattr(evaluation.environments, "make", lambda *_: Narrow())
+    act = lambda observation: np.full(1, chosen, np.float32)  # noqa: E731
+    assert Evaluation(CONTINUOUS, 0).returns(act, 2) == [0.0, 0.0]
+    assert Narrow.action_space.contains(Evaluation(CONTINUOUS, 0).action(act, np.zeros(1, np.float32)))
 
 
 def test_an_evaluation_ends_at_its_limit_and_leaves_the_cut_episode_out(
