@@ -1,7 +1,7 @@
 """The command `placerl gpu-claims`, which measures what only a CUDA device decides, in a few minutes."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,6 @@ from placerl.harness.core.errors import NotRunError
 from placerl.harness.core.progress import bar
 from placerl.harness.core.revision import RESULTS
 from placerl.harness.store.peak_memory import recorded
-
-if TYPE_CHECKING:
-    pass
 
 
 @app.command(name="gpu-claims", epilog="Example: `placerl gpu-claims --minutes 12 --results results/gpu`")
