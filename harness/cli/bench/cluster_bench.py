@@ -1,6 +1,6 @@
 """Measures the cost of distributing a run's cells over a Ray cluster, and whether it changes the cells' results.
 
-    placerl bench cluster [--nodes 1,2,4] [--cells 40] [--cell-s 0.5]
+    placerl bench cluster [--nodes 1,2,4] [--cells 40] [--rounds 5]
 
 A cell is a unit of work of a run, which one machine of the cluster carries out. All nodes are on this machine
 (`ray.cluster_utils.Cluster`); each counts as one machine of the cluster. Cells that only wait show how many cells per
@@ -202,7 +202,7 @@ def same_numbers(pairs: int) -> Sequence[ClusterResult]:
         times_s = in_rounds(sides, Rounds(pairs, warm_up=1))
     outcome = statistics.compare(times_s["here"], times_s["there"], times_s["again"])
     if outcome.ratio is None or outcome.null is None:
-        raise UserError("command line", "--pairs", pairs, f"at least {statistics.FEWEST_PAIRS}")
+        raise UserError("bench cluster", "pairs", pairs, f"at least {statistics.FEWEST_PAIRS}")
     rows = []
     for quantity, ratio in (("here_over_cluster", outcome.ratio), ("here_over_here", outcome.null)):
         row = _row(

@@ -1,13 +1,13 @@
 """Simulates clusters of 1 to 10,000 nodes, from the times that a cluster's parts take on this machine.
 
-    placerl bench scale [--nodes 1,10,100] [--shards 1,4,16] [--workload hopper-ddpg]
+    placerl bench scale [--nodes 1,10,100] [--shards 1,4,16]
 
 A cluster has two uses: to carry out the cells (units of work) of a run, whose rows one process, the writer, stores; and
 to train with actors on many nodes, a replay in several parts (shards) and one learner. The benchmark measures how long
 one request to each part takes (`harness.cluster.service_times`), and simulates both uses (`harness.cluster.scale`,
 which states the assumptions). It shows from how many nodes on the writer, the shards of the replay and the sending of
-the weights are saturated; these limits are modelled. What one machine cannot measure is an option: the seconds of a
-cell and the bandwidth of a link.
+the weights are saturated; these limits are modelled. What one machine cannot measure is assumed: the seconds of a
+cell, and a link of 10 Gbit/s.
 """
 
 from collections.abc import Sequence
