@@ -134,7 +134,7 @@ def _collecting(mapping: Mapping) -> list[Cell]:
     return [
         ("environment.step", CPU),
         ("actor.infer", mapping.learner),
-        ("storage.insert", CPU),
+        ("storage.insert", mapping.storage),
         ("sum_tree.insert", mapping.rmm),
     ]
 

@@ -124,3 +124,13 @@ def test_a_table_that_lacks_a_time_for_every_mapping_is_refused(lacking: tuple[s
     without = {cell: time_s for cell, time_s in TIMES_S.items() if cell != lacking}
     with pytest.raises(ValueError, match="no mapping has times for environment"):
         ActorsLearners().choose(table(without), Problem(32, 27), PLATFORM)
+
+
+def test_transitions_are_inserted_where_they_are_gathered() -> None:
+    on_board = {("storage.insert", "opencl"): 25e-6, ("storage.gather", "opencl"): 60e-6}
+    mapping = Mapping.parse("native-native-opencl")
+    found = ActorsLearners().predict(table(TIMES_S | on_board), Problem(32, 27), PLATFORM, mapping)
+    assert {("storage.insert", mapping.storage), ("storage.gather", mapping.storage)} < set(found.cells)
+    assert found.terms_s["actors"] * found.settings["actor_cores"] == pytest.approx(120e-6)
+    with pytest.raises(KeyError):
+        ActorsLearners().predict(table(TIMES_S), Problem(32, 27), PLATFORM, mapping)
