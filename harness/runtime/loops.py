@@ -9,7 +9,7 @@ from typing import Any
 
 from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.loop.placement import actor_threads
-from placerl.harness.loop.schedule import Fusion, Loop, Schedule, is_on_policy
+from placerl.harness.loop.schedule import IN_PARALLEL, Fusion, Loop, Schedule, is_on_policy
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.target import Mapping
 from placerl.harness.measure.conditions import usable_cores
@@ -101,6 +101,10 @@ def _check(loop: Loop, schedule: Schedule, item: Workload, determined: MappingAB
     for name, allowed in determined.items():
         if (found := schedule.given().get(name)) not in (None, allowed):
             raise UserError("command line", name, found, f"{allowed} in the {loop} loop")
+    threads = schedule.threads_native or loop is Loop.CONCURRENT
+    if threads and loop in (*IN_PARALLEL, Loop.CONCURRENT) and schedule.processes == 0:
+        allowed = f"at least 1 in the {loop} loop: with 0 one thread of C++ acts and learns in turns"
+        raise UserError("command line", "processes", 0, allowed)
     if schedule.replay_beside and loop not in _MANAGED:
         raise UserError("command line", "replay_beside", True, f"nothing in the {loop} loop")
     own = item.training.presampled_batches

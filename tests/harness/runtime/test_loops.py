@@ -140,6 +140,12 @@ def test_in_virtual_time_there_are_no_processes():
         ),
         (Loop.OVERLAPPED, {"presampled_batches": 3}, "presampled_batches: found 3; allowed: 0"),
         (Loop.OVERLAPPED, {"replay_beside": True}, "replay_beside: found True; allowed: nothing"),
+        (
+            Loop.OVERLAPPED,
+            {"threads_native": True, "processes": 0},
+            "processes: found 0; allowed: at least 1 in the overlapped loop",
+        ),
+        (Loop.CONCURRENT, {"processes": 0}, "processes: found 0; allowed: at least 1 in the concurrent loop"),
     ],
 )
 def test_an_option_that_contradicts_the_loop_is_refused(loop, asked, words):
