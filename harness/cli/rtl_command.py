@@ -60,6 +60,14 @@ def rtl(
     from placerl.primitives.fpga.export import toolchain
     from placerl.primitives.fpga.tools.blocks import BLOCKS
 
+    if list_parameters:
+        for field, found in (
+            ("NAME=VALUE", " ".join(parameters or ())),
+            ("--explored", explored),
+            ("--device", device),
+        ):
+            if found:
+                raise UserError("command line", field, found, "nothing with --list, which shows the defaults")
     if name is None and list_parameters:
         print_list({key: block.description for key, block in BLOCKS.items()}, "blocks", as_json)
         return

@@ -76,6 +76,8 @@ def test_rtl_refuses_a_folder_that_cannot_be_written_before_it_exports(
         (["map-accelerator", "lanes=4", "updates=3"], ["updates", "found 3", "4, 2, 1"]),
         (["map-accelerator", "--device", "u200"], ["--device", "found u200", "with --explored"]),
         (["gemm-core", "--explored", "hopper-ddpg"], ["--explored", "with map-accelerator"]),
+        (["replay-pipeline", "fanout=2", "--list"], ["NAME=VALUE: found fanout=2", "nothing with --list"]),
+        (["map-accelerator", "--explored", "hopper-ddpg", "--list"], ["--explored", "nothing with --list"]),
         (
             ["map-accelerator", "--explored", "hopper-ddpg", "lanes=4"],
             ["lanes: found 4", "without --explored"],
