@@ -108,6 +108,7 @@ class OwnTraining(Training):
         self._load(saved)
         self._loop.units.rng.bit_generator.state = saved.notes["sampling"]
         self._seed = saved.notes["seed"]
+        self.__dict__.pop("_evaluation", None)  # one that was asked before has the starts of another seed
         self._begin_episodes(saved.environment_steps)
 
     def _begin_episodes(self, environment_steps: int) -> None:

@@ -66,6 +66,17 @@ def test_actors_in_processes_go_on_counting():
     training.close()
 
 
+def test_a_loaded_training_is_evaluated_from_the_saved_starts(tmp_path):
+    first, other = new(seed=1), new(seed=2)
+    first.save(tmp_path)
+    other.evaluate(1)
+    other.load(tmp_path)
+    other.evaluate(1)
+    assert other._evaluation._seed == 1
+    first.close()
+    other.close()
+
+
 def test_saving_again_replaces_the_folder_s_training(tmp_path):
     training = new()
     for steps in (20, 30):
