@@ -97,8 +97,8 @@ class TimeBeside(RealTime):
             self._take_one()
 
     def _take_one(self) -> None:
-        asked = self._waiting.popleft()
-        start_s = perf_counter()
-        asked._value = self._unit.result()
+        asked, start_s = self._waiting[0], perf_counter()
+        asked._value = self._unit.result()  # if it fails, it waits on, and says so whenever it is read
+        self._waiting.popleft()
         self.terms_s["wait"] += perf_counter() - start_s
         asked.there = True

@@ -38,9 +38,9 @@ class Unit(Generic[Request, Answer]):
         self.name = name
         self._work = work
         self._requests: queue.Queue[Request | None] = queue.Queue(depth)
-        self._answers: queue.Queue[tuple[Answer | None, Exception | None]] = queue.Queue(depth)
+        self._answers: queue.Queue[tuple[Answer | None, BaseException | None]] = queue.Queue(depth)
         self._closing = threading.Event()
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
@@ -102,7 +102,7 @@ class Unit(Generic[Request, Answer]):
                 return
             try:
                 self._answers.put((self._work(request), None))
-            except Exception as error:  # any exception stops this unit and is reported to its user
+            except BaseException as error:  # `sys.exit` too stops this unit and is reported to its user
                 self._answers.put((None, error))
                 return
 

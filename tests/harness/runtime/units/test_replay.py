@@ -147,6 +147,18 @@ def test_a_call_takes_the_seconds_from_its_beginning_to_its_end_and_the_host_wai
     time.close()
 
 
+def test_work_that_failed_says_so_whenever_its_value_is_read():
+    def broken():
+        raise MemoryError("no room")
+
+    time = TimeBeside(3)
+    asked = time.call(RMM, "sample", broken)
+    for _ in range(2):
+        with pytest.raises(UnitError, match="replay manager: MemoryError: no room"):
+            _ = asked.value
+    time.close()
+
+
 def test_in_virtual_time_it_has_a_core_of_its_own():
     training = replay_training(
         small("cartpole-dqn"),

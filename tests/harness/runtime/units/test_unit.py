@@ -1,5 +1,6 @@
 """Units answer in order, and say by name that they died or stalled."""
 
+import sys
 import threading
 import time
 
@@ -98,4 +99,12 @@ def test_its_thread_has_its_name_and_holds_up_no_exit():
     unit = Unit("replay", lambda x: (threading.current_thread().name, threading.current_thread().daemon))
     unit.submit(1)
     assert unit.result() == ("replay", True)
+    unit.close()
+
+
+def test_work_that_ends_the_program_is_a_failure_and_no_stall():
+    unit = Unit("actor", sys.exit)
+    unit.submit("the simulator is gone")
+    with pytest.raises(UnitError, match="actor: SystemExit: the simulator is gone"):
+        unit.result()
     unit.close()
