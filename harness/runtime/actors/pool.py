@@ -68,11 +68,16 @@ class ActorPlan:
         return actor
 
     def split(self, parts: int) -> list["ActorPlan"]:
-        """Divide the environments evenly among `parts` actors, and return each actor's plan, with a seed of its own."""
+        """Divide the environments evenly among `parts` actors, and return each actor's plan, with a seed of its own.
+
+        The seeds are the same at every call.
+        """
+        # `spawn` counts what it gave, so a sequence of its own.
+        seed = np.random.SeedSequence(self.seed.entropy, spawn_key=self.seed.spawn_key)
         bounds = np.linspace(0, len(self.environments), parts + 1).round().astype(int)
         return [
-            replace(self, environments=self.environments[first:end], seed=seed)
-            for first, end, seed in zip(bounds[:-1], bounds[1:], self.seed.spawn(parts), strict=True)
+            replace(self, environments=self.environments[first:end], seed=own)
+            for first, end, own in zip(bounds[:-1], bounds[1:], seed.spawn(parts), strict=True)
         ]
 
     def columns(self) -> dict[str, FieldSpec]:

@@ -261,7 +261,9 @@ def test_environments_are_dealt_out_in_their_order_each_part_with_its_own_random
     split = plan.split(parts)
     assert [len(part.environments) for part in split] == sizes
     assert sum((part.environments for part in split), ()) == plan.environments
-    assert len({part.seed.spawn_key for part in split} | {plan.seed.spawn_key}) == parts + 1
+    keys = [part.seed.spawn_key for part in split]
+    assert len({*keys, plan.seed.spawn_key}) == parts + 1
+    assert [part.seed.spawn_key for part in plan.split(parts)] == keys, "also of a second pool of the plan"
 
 
 def test_local_storage_has_a_row_for_each_step_of_each_environment():
