@@ -169,13 +169,14 @@ def aggregated(results: Sequence[Result], parts: Sequence[int]) -> Result:
         parts: number of samples in each part.
     """
     shares = [size / sum(parts) for size in parts]
-    gradients = [list(gradients.values()) for gradients, _, _ in results]
+    names = list(results[0][0])
+    gradients = [[gradients[name] for name in names] for gradients, _, _ in results]
     total = torch._foreach_mul(gradients[0], shares[0])
     for share, part in zip(shares[1:], gradients[1:], strict=True):
         total = torch._foreach_add(total, part, alpha=share)
     value = _merged([value for _, value, _ in results], shares)
     return (
-        dict(zip(results[0][0], total, strict=True)),
+        dict(zip(names, total, strict=True)),
         value,
         _merged([rest for *_, rest in results], shares),
     )

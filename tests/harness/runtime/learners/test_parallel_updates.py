@@ -9,7 +9,7 @@ import torch
 
 from placerl.harness import workloads
 from placerl.harness.runtime.learners import parallel_updates
-from placerl.harness.runtime.learners.parallel_updates import ParallelLearner, ParallelUpdates
+from placerl.harness.runtime.learners.parallel_updates import ParallelLearner, ParallelUpdates, aggregated
 from placerl.harness.workloads.task import algorithm_of
 from placerl.primitives.learner.torch.torch_backend import TorchLearner
 
@@ -107,6 +107,13 @@ def test_seconds_are_counted_for_learner_trainers_and_putting_together(monkeypat
     updates.gradients(line, SLOPE, points(8))
     assert (updates.learner_s, updates.trainers_s, updates.synchronisation_s) == (3 + 2, 5, 7), "nobody else"
     updates.close()
+
+
+def test_gradients_are_put_together_by_name_in_whatever_order_each_part_has_them():
+    one, two = torch.ones(2), torch.full((2,), 5.0)
+    parts = [({"weight": one, "bias": two}, one[0], ()), ({"bias": one, "weight": two}, one[0], ())]
+    gradients, _, _ = aggregated(parts, (3, 1))
+    assert {name: value.tolist() for name, value in gradients.items()} == {"weight": [2, 2], "bias": [4, 4]}
 
 
 def test_without_a_seed_it_starts_as_one_learner_does():
