@@ -55,8 +55,13 @@ class OwnTraining(Training):
         """Return the undiscounted returns of greedy episodes in an environment of their own, from the same starts.
 
         Args:
-            episodes: number of episodes, at least 1.
+            episodes: number of episodes.
+
+        Raises:
+            ValueError: `episodes` is below 1.
         """
+        if episodes < 1:
+            raise ValueError(f"episodes: found {episodes}; allowed: at least 1")
         return self._evaluation.returns(self.learner.act, episodes)
 
     def save(self, folder: str | os.PathLike[str]) -> None:

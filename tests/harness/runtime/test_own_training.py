@@ -129,6 +129,8 @@ def test_actions_and_returns_are_those_of_the_environment():
     first = {"slope": torch.tensor([[0.0, 9.0]]), "bias": torch.zeros(2)}
     training = compose(Sides, first, step, act, mapping="torch-native-cpu", settings=SHORT)
     assert training.evaluate() == [8.0] * 20
+    with pytest.raises(ValueError, match="episodes: found 0; allowed: at least 1"):
+        training.evaluate(0)
     assert [training.predict(np.array([at], np.float32)) for at in (-0.5, 0.5)] == [0, 1]
     training.close()
 
