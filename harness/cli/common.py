@@ -102,7 +102,7 @@ def batch_size_of(item: "Workload", asked: int | None) -> int:
 
 
 def named_baselines(text: str, field: str = "--baselines", *, training: bool = False) -> list[str]:
-    """Return the baselines that a comma-separated list names; `all` names every one.
+    """Return the baselines that a comma-separated list names, each once; `all` names every one.
 
     Args:
         field: the option or argument that holds the list, for the message.
@@ -114,7 +114,7 @@ def named_baselines(text: str, field: str = "--baselines", *, training: bool = F
     from placerl.harness.compare import registry
 
     known = [name for name in registry.baseline_names() if not (training and registry.replay_alone(name))]
-    names = known if text == "all" else [name.strip() for name in text.split(",")]
+    names = known if text == "all" else list(dict.fromkeys(name.strip() for name in text.split(",")))
     for name in names:
         if name not in known:
             raise UserError("command line", field, repr(name), f"{', '.join(known)}, all")

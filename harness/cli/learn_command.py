@@ -74,14 +74,14 @@ def learn(
         print_json([row.to_json() for row in (*rows, *highest)])
     else:
         out.print(learning.table(rows, highest))
-    asked = {cell.key for cell in cells if cell.key.endswith("/summary")}
-    summaries = [row for row in rows if learning.summary_key(row.workload, row.system) in asked]
-    if (
-        len(summaries) < len(asked)
-        or any(row.reason for row in summaries)
-        or any(cell.failed(opened) for cell in cells)
-    ):
-        raise typer.Exit(1)
+    summarised = {learning.summary_key(row.workload, row.system) for row in rows if not row.reason}
+    exit_if_failed(
+        [
+            cell.key
+            for cell in cells
+            if cell.failed(opened) or (cell.key.endswith("/summary") and cell.key not in summarised)
+        ]
+    )
 
 
 def _night(named: str, results: Path, as_json: bool) -> None:
@@ -97,7 +97,7 @@ def _night(named: str, results: Path, as_json: bool) -> None:
     from placerl.harness.plan.predicting import begin
 
     known = tuple(dict.fromkeys(name for goal in goals().values() for name in goal.systems[1:]))
-    systems = known if named == "all" else tuple(part.strip() for part in named.split(","))
+    systems = known if named == "all" else tuple(dict.fromkeys(part.strip() for part in named.split(",")))
     for name in systems:
         if name not in known:
             allowed = f"{', '.join(known)}, all"

@@ -197,7 +197,7 @@ def _show_errors(rows: list[PredictedRate], provenance: str) -> None:
         if not known:
             continue
         if not mine:
-            said = "no verdict: fewer than 5 rounds each"
+            said = f"no verdict: fewer than {FEWEST_SAMPLES} rounds each"
             table.add_row(name, known[0].loop, f"0 of {len(known)}", said, "", "", "", "")
             continue
         errors = [abs(row.error or 0.0) for row in mine]

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from placerl.harness.cli.common import named_baselines
-from placerl.harness.compare import night_learning, registry
+from placerl.harness.compare import learning, night_learning, registry
+from placerl.harness.compare.learning import LearnedTask
 from placerl.harness.compare.own_settings import goals
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
@@ -35,6 +36,22 @@ def test_only_what_trains_can_be_compared_in_learning(placerl: Placerl, tmp_path
     assert not results.exists()
     assert "cpprb" in named_baselines("all")
     assert "cpprb" not in named_baselines("all", training=True)
+
+
+def test_a_baseline_that_is_named_twice_is_run_once() -> None:
+    assert named_baselines("sb3,cpprb, sb3") == ["sb3", "cpprb"]
+
+
+def test_learning_that_failed_says_which(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("own_worker", "baseline_worker"):  # none of whose episodes ends
+        monkeypatch.setattr(registry, name, lambda of: Learner(lambda steps: 0.0))
+    monkeypatch.setitem(learning.TASKS, "quick", (LearnedTask("cartpole-ddpg", 20),))
+    outcome = placerl("learn", "--baselines", "sb3", "--results", str(tmp_path))
+    assert outcome.status == 1
+    for system in ("placerl", "sb3"):
+        assert f"learn/cartpole-ddpg/{system}/summary" in outcome.err
 
 
 def test_at_night_a_library_without_settings_of_its_own_is_refused(placerl: Placerl, tmp_path: Path) -> None:
