@@ -28,7 +28,8 @@ class CellResult:
 
     Attributes:
         workload, batch_size, cores: what was studied.
-        best: the row of the choice (way to run the training) with the highest rate in the final.
+        best: the row of the choice (way to run the training) that regrets refer to; without any, that with the highest
+            rate in the final.
         finalists: the rows of the choices of the final.
         predictions: rows of predictions with an error from the final's rounds.
         regrets: rows of regret by name of the strategy (performance model).
@@ -65,10 +66,12 @@ def results(rows: Iterable[StudyResult]) -> list[CellResult]:
         final = [row for row in ran if row.stage == "final"]
         if not final:
             continue
+        # What was left out ran in other rounds than the rest, and may be faster only because the machine was.
+        judged = {row.best for row in some if row.quantity == "regret"}
         results_of_cells.append(
             CellResult(
                 *key,
-                best=max(final, key=lambda row: row.value or 0.0),
+                best=max(final, key=lambda row: (row.choice in judged, row.value or 0.0)),
                 finalists=tuple(final),
                 predictions=tuple(row for row in some if row.error is not None),
                 regrets={row.strategy: row for row in some if row.quantity == "regret"},

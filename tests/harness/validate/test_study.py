@@ -266,6 +266,18 @@ def test_a_cell_without_predictions_has_a_best_choice_alone():
     assert "No finalist was predicted." in summary(results(bare))
 
 
+def test_the_best_choice_is_that_of_the_regrets_although_one_that_was_left_out_ran_faster():
+    rows = cell("one", {NATIVE: 100.0, TORCH: 90.0}, {NATIVE: 100.0, TORCH: 90.0})
+    faster = [
+        replace(row, value=200.0)
+        if row.quantity == "gradient_steps_per_s" and row.choice == str(TORCH)
+        else row
+        for row in rows
+    ]
+    (found,) = results(faster)
+    assert (found.best.choice, found.best.value) == (str(NATIVE), 100.0)
+
+
 def test_the_summary_states_the_errors_from_the_pieces_that_were_timed_before():
     rows = [
         row if row.error is None else replace(row, error_before=-0.25)
