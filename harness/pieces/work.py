@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from placerl.harness.workloads import Workload
-from placerl.harness.workloads.task import Task, algorithm_of
+from placerl.harness.workloads.task import Task, algorithm_of, item_bytes
 from placerl.primitives.algorithms.networks import forward_macs, parameter_count
 from placerl.primitives.graph.graph import Graph, plan
 from placerl.primitives.learner.graph_learner import step_graph
@@ -59,7 +59,7 @@ def tree_work(workload: Task, items: int, *, update: bool) -> Work:
 
 def copy_work(workload: Workload, rows: int, capacity: int) -> Work:
     """Return the memory traffic of copying `rows` transitions out of or into a storage of `capacity` transitions."""
-    row_bytes = workload.item_words * WORD_BYTES
+    row_bytes = item_bytes(workload)
     return Work(0, 2 * rows * row_bytes, (capacity + rows) * row_bytes)
 
 

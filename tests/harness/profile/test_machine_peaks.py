@@ -325,7 +325,11 @@ def test_work_by_hand():
     levels = 5  # 16^4 < 100,000 leaves <= 16^5
     assert (tree.flops, tree.traffic_bytes) == (32 * levels * 16, 32 * levels * 16 * 4)
     assert tree_work(item, 32, update=True).traffic_bytes == tree.traffic_bytes + 32 * (levels + 1) * 4
-    assert copy_work(item, 10, 100).traffic_bytes == 2 * 10 * 11 * 4  # 2 x 4 + 1 + 2 words a transition
+    row_bytes = (4 + 1 + 1 + 4) * 4 + 1  # the terminated flag is a byte
+    assert copy_work(item, 10, 100).traffic_bytes == 2 * 10 * row_bytes
+    assert copy_work(item, 10, 100).footprint_bytes == 110 * row_bytes
+    frames = copy_work(workloads.load("pong-dqn"), 1, 2).traffic_bytes
+    assert frames == 2 * (2 * 4 * 84 * 84 + 8 + 4 + 1), "a frame's number is a byte, an action eight"
 
 
 def test_a_steps_arithmetic_grows_with_the_batch_and_its_state_does_not():
