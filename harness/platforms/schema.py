@@ -148,6 +148,11 @@ class PlatformLink(TomlTable):
     gb_s: SourcedNumber | None = Field(default=None, description="payload, 10^9 bytes per second")
     latency_us: SourcedNumber | None = Field(default=None, description="of a transfer, before its first byte")
 
+    @property
+    def within_memory(self) -> bool:
+        """Return whether both ends are the same device, whose `memory_gb_s` is the bandwidth then."""
+        return len(set(self.between)) == 1
+
 
 class PlatformFile(TomlTable):
     """A platform: a host and its other devices, each of which has a link to the host.
@@ -269,7 +274,7 @@ class PlatformFile(TomlTable):
         """
         links = [
             link
-            if link.latency_us is not None or len(set(link.between)) == 1
+            if link.latency_us is not None or link.within_memory
             else link.model_copy(update={"latency_us": latency_us})
             for link in self.link
         ]
@@ -313,6 +318,9 @@ class PlatformFile(TomlTable):
                     raise refusal(f"link[{number}].between", repr(key), f"the devices {', '.join(keys)}")
             if ends[number] in ends[:number]:
                 raise refusal(f"link[{number}].between", " and ".join(link.between), "each pair once")
+            if link.within_memory and link.gb_s is not None:
+                allowed = f"nothing within a memory: memory_gb_s of device {link.between[0]!r}"
+                raise refusal(f"link[{number}].gb_s", link.gb_s.value, allowed)
         for key in keys:
             if key != "cpu" and frozenset({"cpu", key}) not in ends:
                 raise refusal(

@@ -32,6 +32,7 @@ def numbers(platform: PlatformFile) -> dict[str, SourcedNumber | None]:
         for place, kind, table in (*tables, *((_place(link), "link", link) for link in platform.link))
         for field, value in table
         if (isinstance(value, SourcedNumber) or field in _ALWAYS.get(kind, ()))
+        and not (isinstance(table, PlatformLink) and table.within_memory and field == "gb_s")
         and (platform.name != THIS_MACHINE or field in _NEXT_TO_TIMES.get(kind, (field,)))
     }
 

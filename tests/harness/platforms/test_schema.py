@@ -65,6 +65,10 @@ def repeat_link(t):
     t["link"].append({**t["link"][0], "between": ["gpu", "cpu"]})
 
 
+def bandwidth_within_a_memory(t):
+    t["link"].append({**t["link"][0], "between": ["gpu", "gpu"]})
+
+
 def repeat_key(t):
     t["device"][2]["key"] = "gpu"
 
@@ -115,6 +119,7 @@ def untyped_peak(t):
         (drop_link, "link: found none between 'cpu' and 'fpga'; allowed: a link from each device"),
         (rename_end, r"link\[0\].between: found 'tpu'; allowed: the devices cpu, gpu, fpga"),
         (repeat_link, r"link\[2\].between: .* allowed: each pair once"),
+        (bandwidth_within_a_memory, r"link\[2\].gb_s: found 16.*; allowed: .* memory_gb_s of device 'gpu'"),
         (repeat_key, r"device\[2\].key: found 'gpu'; allowed: each key once"),
         (drop_host, "device: .* allowed: a device with the key 'cpu'"),
         (no_source, r"link\[0\].gb_s.source: found nothing"),

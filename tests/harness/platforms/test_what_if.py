@@ -48,3 +48,10 @@ def test_numbers_are_replaced_by_name() -> None:
 def test_a_change_that_is_none_is_refused(change: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         what_if.changed(MAP, [change])
+
+
+def test_within_a_memory_the_latency_of_a_link_can_be_changed_and_its_bandwidth_is_the_memory_s() -> None:
+    names = what_if.numbers(platforms.load("pearl24-authors"))
+    assert "link.cpu-cpu.latency_us" in names
+    assert "link.cpu-cpu.gb_s" not in names
+    assert "device.cpu.memory_gb_s" in names
