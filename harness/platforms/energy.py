@@ -89,12 +89,14 @@ def meter_of(
         return EnergyMeter(reason="a part of the mapping is simulated")
     try:
         counters = _packages(root) if processor else []
+        gpus: set[int] = set()  # "cuda" and "cuda:0" are one
         for device in sorted(set(devices)):
             kind, _, which = device.partition(":")
             if kind == "cuda":
-                counters.append(_gpu(int(which or 0)))
+                gpus.add(int(which or 0))
             elif kind == "opencl" and not opencl_runtime.choose(which).type & _OPENCL_CPU:
                 raise OSError(f"{device}: of OpenCL's devices the processor alone has a counter")
+        counters += map(_gpu, sorted(gpus))
         for counter in counters:
             counter.read()
     except (

@@ -106,6 +106,8 @@ def test_a_gpu_s_energy_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     nvml.drawn_mj += 2_000
     assert meter.spent_j() == pytest.approx(2.5)
     assert nvml.asked == b"GPU-id-0"
+    twice = energy.meter_of(["cuda", "cuda:0", "cuda:1"], simulated=False, root=tmp_path)
+    assert [one.name for one in twice.counters] == ["RAPL package-0", "NVML cuda:0", "NVML cuda:1"]
     nvml.status = 3
     refused = energy.meter_of(mapping.devices, simulated=False, root=tmp_path)
     assert refused.reason == "NVML: nvmlDeviceGetTotalEnergyConsumption returned 3"
