@@ -47,7 +47,7 @@ def fitted(workload: Workload) -> Workload:
     most_bytes = min(LARGEST_REPLAY_BYTES, share_bytes)
     if workload.replay.capacity * row_bytes <= most_bytes:
         return workload
-    needed = max(settings.learning_starts, settings.batch_size, *settings.batch_sizes)
+    needed = max(settings.learning_starts, settings.rows_of_batches)
     available_memory.require(AT_ONCE * needed * row_bytes)
     capacity = max(2 ** (most_bytes.bit_length() - 1) // row_bytes, needed)
     if capacity >= workload.replay.capacity:

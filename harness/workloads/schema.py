@@ -118,6 +118,12 @@ class TrainingTable(TomlTable):
     )
     seeds: tuple[Seed, ...] = Field(default=(0,), min_length=1, max_length=1000, description="one run each")
 
+    @property
+    def rows_of_batches(self) -> int:
+        """The transitions of the largest batch, or of those that are sampled ahead, whichever are more."""
+        ahead = self.batch_size * (self.presampled_batches + 1)
+        return max(self.batch_size, *self.batch_sizes, ahead)
+
 
 class StandsFor(TomlTable):
     """A `[[stands_for]]` table: a place in a paper, such as a table's row, that the workload reproduces."""
@@ -167,9 +173,7 @@ class Workload(TomlTable):
             raise refusal("training.batch_sizes", list(training.batch_sizes), "each size once")
         if len(set(training.seeds)) < len(training.seeds):
             raise refusal("training.seeds", list(training.seeds), "each seed once")
-        largest = max(training.batch_size, *training.batch_sizes)
-        needed = max(largest, training.batch_size * (training.presampled_batches + 1))
-        if replay.capacity < needed:
+        if replay.capacity < (needed := training.rows_of_batches):
             why = "the largest batch, and batch_size * (presampled_batches + 1)"
             raise refusal("replay.capacity", replay.capacity, f"at least {needed}: {why}")
         if not training.batch_size <= training.learning_starts <= replay.capacity:

@@ -232,6 +232,15 @@ def test_a_large_replay_is_cut_where_memory_abounds(monkeypatch: pytest.MonkeyPa
     assert fitted(pong).replay.capacity == 2**28 // item_bytes(pong)
 
 
+def test_a_replay_is_not_cut_below_the_batches_that_are_sampled_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    allow(monkeypatch, 10**12)
+    ahead = workloads.override(workloads.load("pong-dqn"), "training.presampled_batches", 199, "test")
+    needed = 200 * ahead.training.batch_size
+    assert fitted(ahead).replay.capacity == needed > 2**28 // item_bytes(ahead)
+
+
 def test_batches_that_the_memory_does_not_hold_are_refused(
     small: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:

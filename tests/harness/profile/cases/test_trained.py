@@ -1,5 +1,6 @@
 """States of real training: what learners continue from when they are timed."""
 
+import json
 from math import inf
 
 import numpy as np
@@ -75,6 +76,15 @@ def test_one_training_serves_every_size_of_the_replay(small: Workload, monkeypat
     assert trained.profiled_start(larger).steps == trained.STEPS
     monkeypatch.setattr(trained, "start", None)  # no other training is begun
     trained.profiled_start(larger)
+
+
+def test_the_small_replay_holds_the_batches_that_are_sampled_ahead(small: Workload, monkeypatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(trained, "_trained_once", asked.append)
+    large = workloads.override(small, "replay.capacity", 10**5, "test")
+    ahead = workloads.override(large, "training.presampled_batches", 199, "test")
+    trained.profiled_start(ahead)
+    assert json.loads(asked[0])["replay"]["capacity"] == 200 * ahead.training.batch_size > trained.CAPACITY
 
 
 @pytest.mark.parametrize("target", [NATIVE, Target("torch"), Target("native", precision="bfloat16")], ids=str)
