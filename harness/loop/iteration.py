@@ -36,6 +36,18 @@ class Iteration:
         return cls(rounds * settings.update_interval // common, rounds * settings.actors // common)
 
 
+def check_insertion(task: Task) -> None:
+    """Check that the replay holds all transitions of the smallest iteration, which are inserted at once.
+
+    Raises:
+        UserError: it holds fewer.
+    """
+    rows = task.training.rows_of_an_iteration
+    if task.replay.capacity < rows:
+        why = "the transitions between two insertions (training.actors, training.update_interval)"
+        raise UserError(task.name, "replay.capacity", task.replay.capacity, f"at least {rows}: {why}")
+
+
 def check_overlap(task: Task, overlap: int) -> None:
     """Check that the replay holds all transitions that one iteration collects.
 

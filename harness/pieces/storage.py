@@ -37,17 +37,17 @@ def fitted(workload: Workload) -> Workload:
     """Return a workload with its replay reduced, if necessary, so that memory holds it `AT_ONCE` times.
 
     A replay that does not fit is reduced to a power of two of bytes, so that two runs on one machine agree, and to
-    at most `LARGEST_REPLAY_BYTES`; but never below the needs of its batches.
+    at most `LARGEST_REPLAY_BYTES`; but never below the needs of its batches and of an insertion.
 
     Raises:
-        NotEnoughMemory: even the batches do not fit.
+        NotEnoughMemory: even these do not fit.
     """
     settings, row_bytes = workload.training, item_bytes(workload)
     share_bytes = available_memory.measurement_bytes() // AT_ONCE
     most_bytes = min(LARGEST_REPLAY_BYTES, share_bytes)
     if workload.replay.capacity * row_bytes <= most_bytes:
         return workload
-    needed = max(settings.learning_starts, settings.rows_of_batches)
+    needed = max(settings.learning_starts, settings.rows_of_batches, settings.rows_of_an_iteration)
     available_memory.require(AT_ONCE * needed * row_bytes)
     capacity = max(2 ** (most_bytes.bit_length() - 1) // row_bytes, needed)
     if capacity >= workload.replay.capacity:

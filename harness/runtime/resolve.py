@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from placerl.harness.core.errors import OptionName, UserError
 from placerl.harness.environments import env_pool, native_pool
-from placerl.harness.loop.iteration import Iteration, check_overlap, collected_rows
+from placerl.harness.loop.iteration import Iteration, check_insertion, check_overlap, collected_rows
 from placerl.harness.loop.schedule import (
     STRICT,
     Environments,
@@ -202,6 +202,8 @@ def _check_options(schedule: Schedule, task: Task, processes: int, *, counted: b
         for name in ("deferred_insertion", "single_buffered"):
             if getattr(schedule, name) and not schedule.overlap:
                 raise UserError(task.name, name, True, "False without overlap: actors and learner take turns")
+        if schedule.fusion is not Fusion.RESIDENT:  # which inserts after each vector step
+            check_insertion(task)
         check_overlap(task, schedule.overlap)
         collected = collected_rows(task, schedule.overlap, schedule.reallocate)
     if schedule.pinned:

@@ -124,6 +124,11 @@ class TrainingTable(TomlTable):
         ahead = self.batch_size * (self.presampled_batches + 1)
         return max(self.batch_size, *self.batch_sizes, ahead)
 
+    @property
+    def rows_of_an_iteration(self) -> int:
+        """The transitions between two insertions: of whole steps of all actors, and of whole gradient steps."""
+        return math.lcm(self.actors, self.update_interval)
+
 
 class StandsFor(TomlTable):
     """A `[[stands_for]]` table: a place in a paper, such as a table's row, that the workload reproduces."""

@@ -74,7 +74,7 @@ def profiled_start(workload: Workload) -> TrainedStart:
     allow. It runs once per process, with a small replay, whatever the size of the workload's own.
     """
     if workload.algorithm.name != "ppo":
-        needed = workload.training.rows_of_batches
+        needed = max(workload.training.rows_of_batches, workload.training.rows_of_an_iteration)
         for field, most in (
             ("training.learning_starts", max(FILL, needed)),
             ("replay.capacity", max(CAPACITY, needed)),

@@ -3,7 +3,7 @@
 import pytest
 
 from placerl.harness.core.errors import UserError
-from placerl.harness.loop.iteration import Iteration, check_overlap, collected_rows
+from placerl.harness.loop.iteration import Iteration, check_insertion, check_overlap, collected_rows
 from tests.harness.runtime.short_workloads import short
 
 
@@ -47,8 +47,21 @@ def test_an_overlap_collects_at_most_what_the_replay_holds(actors, interval, mos
         check_overlap(task, most + 1)
 
 
-def test_one_iteration_is_always_allowed():
-    """Though it collects more than the replay holds, which is refused nowhere else."""
+@pytest.mark.parametrize(
+    ("actors", "interval", "fits"), [(1, 500, True), (1, 501, False), (20, 25, True), (3, 167, False)]
+)
+def test_an_iteration_that_collects_more_than_the_replay_holds_is_refused(actors, interval, fits):
+    task = short("cartpole-dqn", actors=actors, update_interval=interval)
+    if fits:
+        check_insertion(task)
+        return
+    with pytest.raises(
+        UserError, match=r"replay\.capacity: found 500; allowed: at least 501: the transitions between"
+    ):
+        check_insertion(task)
+
+
+def test_whatever_it_collects_one_iteration_is_no_overlap_too_many():
     task = short("cartpole-dqn", actors=2, update_interval=2000)
     check_overlap(task, 1)
     with pytest.raises(UserError, match="overlap: found 2; allowed: 0 to 1"):

@@ -166,6 +166,13 @@ def test_what_the_actors_collect_between_two_insertions_is_counted_in_the_memory
         check(Schedule(overlap=steps + 1))
 
 
+def test_the_replay_holds_what_an_iteration_collects_unless_each_vector_step_is_inserted(short):
+    item = short("cartpole-dqn", update_interval=501)
+    with pytest.raises(UserError, match=r"replay\.capacity: found 500; allowed: at least 501: "):
+        resolve.resolve(STRICT, item, TORCH)
+    resolve._check_options(Schedule(fusion=Fusion.RESIDENT), item, 0)
+
+
 @pytest.mark.parametrize(("cores", "allowed"), [({0, 2, 5, 9}, 4), ({3}, 1)])
 def test_a_process_has_a_thread_for_each_core_that_it_may_use(monkeypatch, cores, allowed):
     monkeypatch.setattr(os, "cpu_count", lambda: 64)  # a container may have some of the machine's cores
