@@ -192,7 +192,7 @@ def agents() -> Numbers:
         for b, p in product(BENCHMARKS, PLATFORMS)
         for fewer, more in pairwise(columns(b, "N"))
     ]
-    return min(steps), max(steps)
+    return min(steps), max(steps), sum(step > 2 for step in steps)
 
 
 def spread_over_t(benchmark: str, platform: str) -> float:
