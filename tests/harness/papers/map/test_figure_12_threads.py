@@ -94,7 +94,12 @@ def rows(times_us: dict[tuple[str, int], float], spread: float = 0.01) -> list[R
                 low=time_s,
                 high=(1 + spread) * time_s,
                 samples=samples,
-                details={"experiment": EXPERIMENT, "threads": side.threads, "null": side.null},
+                details={
+                    "experiment": EXPERIMENT,
+                    "threads": side.threads,
+                    "null": side.null,
+                    "fanout": side.fanout,
+                },
             )
         )
     return made
@@ -112,9 +117,9 @@ def verdict(folder: Path, made: list[Row]) -> Verdict:
 @pytest.mark.parametrize(
     ("find", "update", "outcome"),
     [
-        (5, 10, Outcome.REPRODUCED),
-        (5, 15, Outcome.REPRODUCED),
-        (5, 9.3, Outcome.REPRODUCED),  # "almost negligible"
+        (5, 10, Outcome.IN_KIND),
+        (5, 15, Outcome.IN_KIND),
+        (5, 9.3, Outcome.IN_KIND),  # "almost negligible"
         (5, 6, Outcome.NOT_REPRODUCED),  # updates gain too
         (5, 8.8, Outcome.NOT_REPRODUCED),
         (12, 10, Outcome.NOT_REPRODUCED),
@@ -137,7 +142,7 @@ def test_the_verdict(find: float, update: float, outcome: Outcome, tmp_path: Pat
     assert all(number.high / number.low > 2 * NULL - 1 for number in finding.ours)
 
 
-@pytest.mark.parametrize(("spread", "outcome"), [(0.01, Outcome.REPRODUCED), (1.0, Outcome.NO_VERDICT)])
+@pytest.mark.parametrize(("spread", "outcome"), [(0.01, Outcome.IN_KIND), (1.0, Outcome.NO_VERDICT)])
 def test_updates_that_may_gain_show_nothing(spread: float, outcome: Outcome, tmp_path: Path) -> None:
     """Finds are twice as fast; updates as fast as with one thread, with samples that differ by up to `spread`."""
     finds = [row for row in rows(times(5, 10)) if row.primitive == FIND]
@@ -181,7 +186,7 @@ def test_too_few_rounds_show_nothing(call: str, tmp_path: Path) -> None:
     assert verdict(tmp_path, made).finding.outcome is Outcome.NO_VERDICT
 
 
-@pytest.mark.parametrize(("null", "outcome"), [(1.01, Outcome.REPRODUCED), (1.3, Outcome.NO_VERDICT)])
+@pytest.mark.parametrize(("null", "outcome"), [(1.01, Outcome.IN_KIND), (1.3, Outcome.NO_VERDICT)])
 @pytest.mark.parametrize(("call", "find", "update"), [(FIND, 8.0, 10.0), (UPDATE, 5.0, 10.0)])
 def test_a_difference_within_what_a_side_differs_from_itself_shows_nothing(
     call: str, find: float, update: float, null: float, outcome: Outcome, tmp_path: Path
@@ -214,4 +219,19 @@ def test_rows_of_another_experiment_are_left_out(name: str, tmp_path: Path) -> N
         replace(row, details=dict(details_of(row)) | {"experiment": name}) for row in rows(times(12, 5))
     ]
     made = [*rows(times(5, 10)), *others]
-    assert verdict(tmp_path, made).finding.outcome is Outcome.REPRODUCED
+    assert verdict(tmp_path, made).finding.outcome is Outcome.IN_KIND
+
+
+@pytest.mark.parametrize("fanout", [16, None])
+@pytest.mark.parametrize("update", [10.0, 6.0])
+def test_trees_of_another_fanout_decide_nothing(update: float, fanout: int | None, tmp_path: Path) -> None:
+    """MAP's have K = 2: updates of a wider tree add to fewer levels."""
+    made = [
+        replace(row, details=dict(details_of(row)) | {"fanout": fanout}) for row in rows(times(5, update))
+    ]
+    found = verdict(tmp_path / "alone", made).finding
+    assert (found.outcome, len(found.ours)) == (Outcome.NO_VERDICT, 4)
+    assert "MAP's K = 2" in found.explanation
+    assert "MAP's K = 2" in found.decides
+    found = verdict(tmp_path / "next to MAP's", [*made, *rows(times(5, 10))]).finding
+    assert found.outcome is Outcome.IN_KIND
