@@ -96,5 +96,5 @@ class SamplingAheadBringsThroughput(Claim):
         )
         said += f" {unjudged}" if left_out else ""
         if gained == len(judged):
-            return Finding(Outcome.REPRODUCED, ours, said)
+            return Finding(Outcome.IN_KIND, ours, said)
         return Finding(Outcome.NOT_REPRODUCED if lost else Outcome.NO_VERDICT, ours, said)

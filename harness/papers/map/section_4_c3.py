@@ -58,4 +58,4 @@ class SmallBatchesAreSlowerOnGpu(Claim):
                 f"Hopper's sum tree on a CUDA device at batch sizes {SMALLEST} and 16384, next to the CPU's"
             )
             return Finding(Outcome.NO_VERDICT, ours, said, decides=decides)
-        return Finding(Outcome.REPRODUCED if large.below(1) else Outcome.IN_KIND, ours, said)
+        return Finding(Outcome.IN_KIND, ours, said)

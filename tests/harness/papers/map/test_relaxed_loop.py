@@ -26,7 +26,7 @@ def both(relaxed: float, overlapped: float, size: int = 256, **more: Any) -> lis
 @pytest.mark.parametrize(
     ("gains", "outcome"),
     [
-        ([1.3, 1.1], Outcome.REPRODUCED),
+        ([1.3, 1.1], Outcome.IN_KIND),
         ([1.3, 1.0], Outcome.NO_VERDICT),
         ([1.3, 0.8], Outcome.NOT_REPRODUCED),
     ],
@@ -48,13 +48,13 @@ def test_a_gain_that_slow_actors_hide_is_listed_and_not_judged(
     """The learner takes 10 ms a gradient step."""
     overlapped = run(100, 256, loop="overlapped")
     cell = [acting(100 * gain, 256, 11e-3 if hidden else 9e-3), overlapped]
-    shown = Outcome.REPRODUCED if gain > 1 else Outcome.NOT_REPRODUCED
+    shown = Outcome.IN_KIND if gain > 1 else Outcome.NOT_REPRODUCED
     found = finding(tmp_path / "alone", *cell)
     assert found.outcome is (Outcome.NOT_RUN if hidden else shown)
     assert found.needs == (NEEDS_FAST_ACTORS if hidden else "")
     assert ("(not judged: the actors are the slowest part)" in found.ours[0].quantity) == hidden
     others = finding(tmp_path / "up", *cell, *both(130, 100, 32))
-    assert others.outcome is (Outcome.REPRODUCED if hidden else shown)
+    assert others.outcome is (Outcome.IN_KIND if hidden else shown)
     said = "Not judged are 1 of 2 cells: the actors are the slowest part."
     assert (said in others.explanation) == hidden
     assert len(others.ours) == 2
