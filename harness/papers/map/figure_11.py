@@ -20,9 +20,11 @@ from placerl.harness.papers.device_times import (
     lacking,
     learner_times,
     listed,
+    missing_sizes,
     panel,
     shared_sizes,
 )
+from placerl.harness.papers.map.figure_12 import LARGE, SMALL
 from placerl.harness.papers.number import from_text
 from placerl.harness.papers.papers_own import AlsoAsInThePaper
 
@@ -87,21 +89,29 @@ class PongCrossesOver(_CrossesOver):
 
 
 class CartPoleIsFastestOnFpga(_OverBatches):
-    """Checks MAP Fig. 11, CartPole: the FPGA trains fastest at every batch size."""
+    """Checks MAP Fig. 11, CartPole: the FPGA trains fastest at every batch size.
+
+    One batch size can refute the statement. To show it, the sizes have to reach from a small batch to a large one.
+    """
 
     key, place, position = "MAP-F11-CartPole", "VII-C, Fig. 11", 11
     statement = "CartPole, whose network is small, trains fastest on the FPGA at every batch size"
     workload = "cartpole-ddpg"
     reads = device_times.reads(workload)
+    commands = (f"placerl reproduce --only {key} --tier standard", "placerl report")
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         by_kind = fastest(learner_times(frame, self.workload))
         ours = listed(by_kind)
         if needs := lacking(by_kind, GPU, FPGA):
             return Finding(Outcome.NOT_RUN, ours, needs=needs)
-        if not shared_sizes(by_kind):
+        sizes = shared_sizes(by_kind)
+        if not sizes:
             return Finding(Outcome.NOT_RUN, ours, needs="one batch size on every device")
-        return ordered(by_kind, dict.fromkeys(shared_sizes(by_kind), FPGA))
+        found = ordered(by_kind, dict.fromkeys(sizes, FPGA))
+        if found.outcome is not Outcome.NOT_REPRODUCED and (needs := missing_sizes(sizes, SMALL, LARGE)):
+            return Finding(Outcome.NOT_RUN, ours, found.explanation, needs=f"on every device {needs}")
+        return found
 
     def stated(self, sizes: Sequence[int]) -> Mapping[int, str]:
         return dict.fromkeys(sizes, "FPGA")

@@ -59,7 +59,7 @@ def test_numbers_name_their_machine_and_cycles_count_once(tmp_path: Path) -> Non
 
 def test_a_second_finding_is_of_implementations_that_the_paper_has(tmp_path: Path) -> None:
     """A native learner is faster than the FPGA's pipeline, and PyTorch, which MAP has, is slower."""
-    pipeline = [on("fpga", simulated.PIPELINE, size, 1e-5, "cartpole-ddpg") for size in (32, 256)]
+    pipeline = [on("fpga", simulated.PIPELINE, size, 1e-5, "cartpole-ddpg") for size in (32, 512)]
     others = [
         profiled("learner.step", time_s, size, workload="cartpole-ddpg", backend=backend, device=device)
         for backend, device, time_s in (
@@ -67,7 +67,7 @@ def test_a_second_finding_is_of_implementations_that_the_paper_has(tmp_path: Pat
             ("torch", "cpu", 1e-3),
             ("torch", "cuda", 1e-4),
         )
-        for size in (32, 256)
+        for size in (32, 512)
     ]
     frame = frame_of(tmp_path, *pipeline, *others)
     tables, here = [device_figures.tables_of("a", frame)], {"a": device_figures.verdicts_of(frame)}

@@ -92,6 +92,29 @@ def test_the_smallest_network_trains_fastest_on_the_fpga(
     assert verdict("MAP-F11-CartPole", tmp_path, *rows).finding.outcome is outcome
 
 
+@pytest.mark.parametrize(
+    ("sizes", "fpga_s", "outcome"),
+    [
+        ((32, 512), 1e-9, Outcome.IN_KIND),
+        ((32, 511), 1e-9, Outcome.NOT_RUN),
+        ((64, 4096), 1e-9, Outcome.NOT_RUN),
+        ((64,), 1e-3, Outcome.NOT_REPRODUCED),  # one size refutes "every"
+    ],
+)
+def test_every_batch_size_is_shown_by_small_and_large_ones(
+    sizes: tuple[int, ...], fpga_s: float, outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = [
+        on(kind, "learner.step", size, time_s, "cartpole-ddpg")
+        for kind, time_s in (("cpu", 2e-4), ("cuda", 1e-4), ("fpga", fpga_s))
+        for size in sizes
+    ]
+    found = verdict("MAP-F11-CartPole", tmp_path, *rows)
+    assert found.finding.outcome is outcome
+    assert len(found.finding.ours) == 3 * len(sizes)
+    assert found.needs.startswith("on every device a batch size of at ") == (outcome is Outcome.NOT_RUN)
+
+
 def test_pong_s_curves_are_made_at_a_small_and_a_large_batch() -> None:
     assert figure_11.PongCrossesOver.commands == tuple(
         f"placerl profile pong-dqn --batch-size {size}{device}"
