@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from placerl.harness.papers.base import Finding, Outcome
-from placerl.harness.papers.device_times import NAMES, listed, shared_sizes
+from placerl.harness.papers.device_times import NAMES, WITHOUT_LINK, listed, shared_sizes
 from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.number import Number
 
@@ -37,7 +37,7 @@ def ordered(by_kind: dict[str, dict[int, Number]], expected: dict[int, str]) -> 
     """
     ours = listed(by_kind)
     first = {size: first_at(by_kind, size) for size in shared_sizes(by_kind)}
-    who = who_is_first(first)
+    who = f"{who_is_first(first)} {WITHOUT_LINK}"
     return Finding(outcome_of([(first[size], kind) for size, kind in expected.items()]), ours, who)
 
 

@@ -26,6 +26,11 @@ WORDS = {
 FPGA_AND_GPU = f"{WORDS[GPU]} and {WORDS[FPGA]}"
 NAMES = {CPU: "CPU", OPENCL: "OpenCL", GPU: "GPU", FPGA: "FPGA"}
 """Names of the kinds of devices, as readers see them."""
+WITHOUT_LINK = (
+    "The GPU's calls copy their data from the host and back; the FPGA's times are those of its cycles, without a "
+    "link."
+)
+"""Said where times of both devices are compared."""
 OPERATIONS = {
     "learner.step": "gradient step",
     simulated_profile.PIPELINE: "gradient step in the FPGA's pipeline",

@@ -16,6 +16,7 @@ from placerl.harness.papers.device_times import (
     FPGA_AND_GPU,
     GPU,
     OPERATIONS,
+    WITHOUT_LINK,
     WORDS,
     fastest,
     lacking,
@@ -63,7 +64,7 @@ def _fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: 
     crosses = low_key.endswith("gpu_over_fpga_high")
     low = 1 / low if crosses else low
     values = [gain.value for gain in gains]
-    said = f"From {min(values):.3g} to {max(values):.3g} times as fast over {len(values)} batch sizes."
+    said = f"From {min(values):.3g} to {max(values):.3g} times as fast over {len(values)} batch sizes. {WITHOUT_LINK}"
     if sizes[-1] < LARGEST:
         said += f" MAP's largest, {LARGEST}, is not among them."
     if crosses:  # the FPGA is faster at the smallest batch, the GPU at the largest

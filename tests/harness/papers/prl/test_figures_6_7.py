@@ -137,7 +137,8 @@ def operations(cpu: float, cuda: float, fpga: float) -> list[Row]:
 
 def test_replay_scales_better_beside_the_cpu(tmp_path: Path) -> None:
     assert verdict("PRL-F6", tmp_path, *operations(100, 2, 20)).finding.outcome is Outcome.IN_KIND
-    assert verdict("PRL-F6", tmp_path, *operations(10, 2, 20)).finding.outcome is Outcome.NOT_REPRODUCED
+    # PRL counts the transfers of its FPGA, without which the growth is larger.
+    assert verdict("PRL-F6", tmp_path, *operations(10, 2, 20)).finding.outcome is Outcome.NO_VERDICT
     assert verdict("PRL-F6", tmp_path, *operations(10, 20, 2)).finding.outcome is Outcome.NOT_REPRODUCED
     assert verdict("PRL-F6", tmp_path, *operations(10, 2, 10)).finding.outcome is Outcome.NO_VERDICT
     beyond = [
