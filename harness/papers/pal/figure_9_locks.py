@@ -261,7 +261,9 @@ class TwoLocksRunInParallel(Claim):
             f"sizes, slower at {_count(over_one, 'slower')}; with two locks {most} threads do more than one at "
             f"{_count(two_scale, 'faster')} and less at {_count(two_scale, 'slower')}, with one lock more at "
             f"{_count(one_scales, 'faster')}. "
-            f"Every thread has a core of its own; PAL has {threads.value:g} threads."
+            f"Every thread has a core of its own; PAL has {threads.value:g} threads. Here a round also inserts "
+            f"{INSERTED} items, and copies these and what is sampled outside of its two locks; the threads of Fig. 9 "
+            "sample and update alone, and what Algorithm 3's locks let these two do is PAL-A3's."
         )
         faster = _count(over_one, "faster") == len(turns)
         scales = _count(two_scale, "faster") == len(turns)

@@ -33,12 +33,12 @@ def rows_of(name: str, gain: float, cores: int = 3, itself: float = 1.0) -> list
     ("gains", "itself", "outcome"),
     [
         ((1.5, 1.4), 1.0, Outcome.IN_KIND),
-        ((1.5, 0.5), 1.0, Outcome.NOT_REPRODUCED),
+        ((1.5, 0.5), 1.0, Outcome.NO_VERDICT),  # PAL's learners have whole batches
         ((1.5, 1.0), 1.0, Outcome.NO_VERDICT),
         ((1.5, 1.4), 2.0, Outcome.NO_VERDICT),
     ],
 )
-def test_every_workload_counts_and_a_slower_one_refutes(
+def test_every_workload_counts_and_a_slower_one_refutes_nothing(
     gains: tuple[float, float], itself: float, outcome: Outcome, tmp_path: Path
 ) -> None:
     rows = [
@@ -68,7 +68,8 @@ def test_its_text_names_what_was_measured_alone(tmp_path: Path) -> None:
     found = verdict("PAL-V-B", tmp_path, *rows_of("hopper-ddpg", 0.5)).finding
     assert found.explanation == (
         "Two learner threads, each with half of a batch, are faster than one in 0 of 1 workloads, slower in 1. Each "
-        "had one actor thread, and every thread a core of its own."
+        "had one actor thread, and every thread a core of its own. PAL's learners sample a batch each, with which the "
+        "threads synchronise half as often a sample: halves can show the statement, and not refute it."
     )
 
 
