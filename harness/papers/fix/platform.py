@@ -473,7 +473,7 @@ class NormalisedPeaks(_StepsAndArray):
     """
 
     key, place, position = "FIX-T2", "VII, Table II", 9
-    statement = "Peak throughput, normalised by network size, and efficiency against earlier accelerators"
+    statement = "Peak throughput, normalised by network size, is above that of earlier accelerators"
     published = (
         from_cell("fix_table_2", "peak performance normalised to FIXAR", "ASPLOS'19 [19]"),
         from_cell("fix_table_2", "peak performance normalised to FIXAR", "FCCM'20 [20]"),

@@ -185,13 +185,13 @@ class EnvironmentStepsDiffer(Claim):
                 share = paired(
                     f"{name}: a step of an environment, {where}", *here, _per_environment(row, agents)
                 )
-                listed.append(share.gain)
+                listed.append(share.judged)
                 if agents < FEWEST_AGENTS:
                     continue
                 call = paired(f"{name}: a call that steps {where}", *here, row)
                 readings.setdefault(("share", agents), []).append(share)
                 readings.setdefault(("call", agents), []).append(call)
-                listed.append(call.gain)
+                listed.append(call.judged)
         if not listed:
             return Finding(Outcome.NOT_RUN, needs=self.needs)
         if not readings:

@@ -193,4 +193,8 @@ class SharedNetworksTrainFaster(Claim):
             f"Reproduced: within a factor of {NEAR:g} of {stated:g} everywhere; in kind: shared layers are faster "
             "everywhere. Both train on the native learner, where the paper compares two libraries."
         )
-        return Finding(factor_outcome(times, stated), tuple(each.gain for each in times), said)
+        timed = {name for (name, _), sides in by_place.items() if len(sides) == 3}
+        said += f" Timed: the networks of {' and '.join(sorted(timed))}."
+        if missing := [name for name in TIERS["full"][0] if name not in timed]:
+            said += f" Not timed, of PPO's robots: {', '.join(missing)}."
+        return Finding(factor_outcome(times, stated), tuple(each.judged for each in times), said)

@@ -120,6 +120,9 @@ def test_separate_networks_over_shared_ones(
     assert found.finding.outcome is outcome
     assert found.finding.ours[0].value == pytest.approx(separate_s, rel=0.02)
     assert (found.provenance, found.rows) == ("measured", (0, 1, 2))
+    assert found.finding.explanation.endswith(
+        "Timed: the networks of hopper-ppo. Not timed, of PPO's robots: humanoid-ppo."
+    )
 
 
 def test_one_mini_batch_on_which_sharing_is_slower_refutes_it(tmp_path: Path) -> None:
