@@ -59,6 +59,16 @@ def test_a_noisy_learner_hides_nothing(tmp_path: Path) -> None:
     assert verdict("MAP-F13-hidden", tmp_path, *rows).finding.outcome is Outcome.NO_VERDICT
 
 
+HIDES = {"learner": 10e-3, "sample": 1e-3, "gather": 1e-3, "update": 2e-3}
+"""Parts of a training whose replay management hides behind the learner, seconds a gradient step."""
+
+
+def with_parts(
+    gps: float, mapping: str, size: int = 256, parts: dict[str, float] = HIDES, loop: str = "relaxed"
+) -> Row:
+    return run(gps, size, mapping, details={"mapping": mapping, "loop": loop, "terms_s": parts})
+
+
 @pytest.mark.parametrize(
     ("second", "outcome"),
     [
@@ -70,7 +80,7 @@ def test_a_noisy_learner_hides_nothing(tmp_path: Path) -> None:
 )
 def test_sharing_costs_throughput_in_every_cell(second: float, outcome: Outcome, tmp_path: Path) -> None:
     rows = [
-        run(gps, size, mapping)
+        with_parts(gps, mapping, size)
         for size, shared in ((256, 70.0), (512, second))
         for mapping, gps in (
             ("torch:cuda-native-cpu", 100.0),
@@ -109,7 +119,7 @@ def test_replay_on_the_learner_s_gpu_costs_throughput(
     shared_gps: float, outcome: Outcome, tmp_path: Path
 ) -> None:
     rows = [
-        run(100.0, mapping="torch:cuda-native-cpu"),
+        with_parts(100.0, "torch:cuda-native-cpu"),
         run(shared_gps, mapping="torch:cuda-cupy:cuda-cpu"),
     ]
     assert verdict("MAP-F13-sharing", tmp_path, *rows).finding.outcome is outcome
@@ -118,6 +128,29 @@ def test_replay_on_the_learner_s_gpu_costs_throughput(
     assert (
         verdict("MAP-F13-sharing", tmp_path / "noisy", rows[0], noisy).finding.outcome is Outcome.NO_VERDICT
     )
+
+
+@pytest.mark.parametrize(
+    ("parts", "loop", "outcome"),
+    [
+        (HIDES, "relaxed", Outcome.NOT_REPRODUCED),
+        (HIDES, "fused", Outcome.NO_VERDICT),  # the two take turns: nothing hides
+        (HIDES | {"update": 20e-3}, "relaxed", Outcome.NO_VERDICT),  # MAP's CPU at 16384
+        (HIDES | {"gather": 20e-3}, "relaxed", Outcome.NO_VERDICT),
+        ({}, "relaxed", Outcome.NO_VERDICT),
+    ],
+)
+def test_a_gain_over_replay_that_limits_training_refutes_nothing(
+    parts: dict[str, float], loop: str, outcome: Outcome, tmp_path: Path
+) -> None:
+    rows = [
+        with_parts(100.0, "torch:cuda-native-cpu", parts=parts, loop=loop),
+        with_parts(120.0, "torch:cuda-cupy:cuda-cpu"),
+    ]
+    found = verdict("MAP-F13-sharing", tmp_path, *rows).finding
+    assert found.outcome is outcome
+    refuted = int(outcome is Outcome.NOT_REPRODUCED)
+    assert f"brings some in 1, beyond the noise. Of these, {refuted} with" in found.explanation
 
 
 @pytest.mark.parametrize("dropped", ["torch:cuda-flat-cpu", "torch:cuda-flat:cuda-cpu"])
