@@ -9,7 +9,7 @@ from placerl.harness.papers import device_table, device_times
 from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.charts import Panels
 from placerl.harness.papers.clocks import AtBothClocks
-from placerl.harness.papers.device_order import exact, first_at, outcome_of, who_is_first
+from placerl.harness.papers.device_order import exact, first_at, outcome_of, told, who_is_first
 from placerl.harness.papers.device_table import Cells, DeviceTable, OfDevices
 from placerl.harness.papers.device_times import (
     CPU,
@@ -151,7 +151,8 @@ class LearnerIsFastestOnDevices(AtBothClocks, AlsoAsInThePaper, OfDevices):
         first = {size: first_at(by_kind, size) for size in sizes}
         two = {kind: by_kind[kind] for kind in (CPU, GPU)}
         over_cpu = [first_at(two, size) for size in sizes]
-        judged = [(first[sizes[0]], FPGA), (first[sizes[-1]], GPU), *((one, GPU) for one in over_cpu)]
+        largest = told(first[sizes[-1]], GPU)
+        judged = [(first[sizes[0]], FPGA), (largest, GPU), *((one, GPU) for one in over_cpu)]
         said = (
             f"The GPU is faster than the CPU at {over_cpu.count(GPU)} of {len(sizes)} batch sizes. "
             f"{who_is_first(first)} {WITHOUT_LINK} PRL's times of Fig. 6 hold both transfers (6.2); of "

@@ -1,10 +1,10 @@
 """Which kind of device is first, from rows that should and should not say."""
 
-from itertools import permutations
+from itertools import permutations, product
 from pathlib import Path
 
 from placerl.harness.papers import Outcome
-from placerl.harness.papers.device_order import outcome_of
+from placerl.harness.papers.device_order import outcome_of, told
 from tests.harness.papers.device_rows import exact, on, replay, steps
 from tests.harness.papers.rows import verdict
 
@@ -37,3 +37,15 @@ def test_one_other_kind_first_refutes_and_one_unknown_leaves_it_open() -> None:
         assert outcome_of([(expected, expected), (None, first), (first, expected)]) is Outcome.NOT_REPRODUCED
         assert outcome_of([(expected, expected), (None, first)]) is Outcome.NO_VERDICT
         assert outcome_of([(expected, expected), (first, first)]) is Outcome.IN_KIND
+
+
+def test_an_fpga_without_its_link_refutes_no_gpu() -> None:
+    kinds = ("cpu", "cuda", "fpga", None)
+    for first, expected in product(kinds, ("cuda", "fpga")):
+        assert told(first, expected) == (None if (first, expected) == ("fpga", "cuda") else first)
+
+
+def test_an_fpga_that_is_first_at_large_batches_too_is_no_verdict(tmp_path: Path) -> None:
+    found = verdict("MAP-F11", tmp_path, *steps(fpga_s=1e-9)).finding
+    assert found.outcome is Outcome.NO_VERDICT
+    assert "4096 FPGA. The GPU's calls copy their data from the host and back" in found.explanation

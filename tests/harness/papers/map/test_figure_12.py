@@ -57,7 +57,7 @@ def test_an_order_that_turns_with_the_clock_is_consistent_at_best(
         ({32: 0.9, 512: 2, 16384: 0.25}, Outcome.NOT_REPRODUCED),  # the GPU is faster at the smallest batch
         ({32: 1.005, 16384: 0.25}, Outcome.NO_VERDICT),
         ({32: 60, 512: 2, 16384: 0.1}, Outcome.IN_KIND),
-        ({32: 40, 512: 30, 16384: 20}, Outcome.NOT_REPRODUCED),
+        ({32: 40, 512: 30, 16384: 20}, Outcome.NO_VERDICT),  # the GPU's times hold copies
         ({32: 40, 512: 30, 4096: 20}, Outcome.NO_VERDICT),  # MAP's order may turn above
         ({32: 40, 16384: 0.25, 65536: 20}, Outcome.REPRODUCED),  # MAP says nothing of larger batches
         ({32: 40, 512: 2, 16384: 0.995}, Outcome.NO_VERDICT),  # the interval holds 1
