@@ -10,13 +10,14 @@ designs unless the check names its own. Times grow and rates fall by the ratio o
 factor is added for the papers' faster devices.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import pandas as pd
 
+from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers.assumptions import (
     AGREEMENTS,
     Check,
@@ -27,6 +28,7 @@ from placerl.harness.papers.assumptions import (
 )
 from placerl.harness.papers.base import SHOWN_HERE, Claim, Finding, Outcome
 from placerl.harness.papers.number import Number, format_value, scaled
+from placerl.primitives.fpga.devices import catalogue
 from placerl.primitives.fpga.tools import placed
 
 CLOCK = "clock_mhz"
@@ -203,6 +205,20 @@ def at_placed_clock(number: Number, assumed_mhz: float, blocks: Collection[str] 
     """
     placed = placed_clock(blocks)
     return _at(scaled(number, placed.mhz / assumed_mhz), _mhz(placed.mhz))
+
+
+def at_one_clock(provenances: Iterable[str]) -> str:
+    """Return what is said of runs that are judged at the assumed clock alone; empty if all of them were measured.
+
+    In virtual time the parts of a training wait for each other, so that no rate follows for another clock.
+
+    Args:
+        provenances: of the runs.
+    """
+    if all(each == Provenance.MEASURED for each in provenances):
+        return ""
+    clock_mhz = catalogue.device("u200").clock_hz / 1e6
+    return f" The FPGA is simulated at {clock_mhz:g} MHz; at another clock it has to be run again."
 
 
 def _at(number: Number, clock: str) -> Number:

@@ -15,6 +15,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.mapping.strategies.map_tpds23 import BUSY_THREADS, MapTpds23
 from placerl.harness.papers.base import Finding, Outcome, by_a_model
+from placerl.harness.papers.clocks import at_one_clock
 from placerl.harness.papers.evidence import (
     ERROR,
     error_of,
@@ -65,6 +66,7 @@ def _chosen(frame: pd.DataFrame) -> list[tuple[Any, Any]]:
 
 def _finding(outcome: Outcome, ours: tuple[Number, ...], said: str, runs: list[Any]) -> Finding:
     """Return the finding; for modelled runs, only what a formula can support."""
+    said += at_one_clock(run.provenance for run in runs)
     if all(run.provenance == Provenance.MODELLED for run in runs):
         unknown = "The formula does not know what else the accelerator's units wait for."
         return by_a_model(outcome is Outcome.REPRODUCED, ours, said, unknown=unknown)

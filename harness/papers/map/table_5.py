@@ -17,7 +17,7 @@ from placerl.harness.mapping import absent_platforms
 from placerl.harness.papers import device_times, published
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import experiment_cells
-from placerl.harness.papers.clocks import AtBothClocks
+from placerl.harness.papers.clocks import AtBothClocks, at_one_clock
 from placerl.harness.papers.device_table import DeviceTable, OfDevices
 from placerl.harness.papers.evidence import NEAR, near, number, rows_of
 from placerl.harness.papers.experiments import Experiment
@@ -264,6 +264,7 @@ class OptimalMappingsGain(_OfTable5, AtBothLatencies):
         if here:
             faster = sum(gain.above(1) for gain in here)
             said += f" In trainings here it is the faster one, beyond the noise, in {faster} of {len(here)} pairs."
+            said += at_one_clock(gain.provenance for gain in here)
         if all(close) and not lost and not misplaced:
             return Finding(Outcome.CONSISTENT, ours, said)
         if any(gain.below(1) and gain.provenance is Provenance.MEASURED for gain in here):

@@ -12,6 +12,7 @@ from placerl.harness.mapping.assignments import Assignment
 from placerl.harness.papers import charts
 from placerl.harness.papers.base import Finding, Outcome, by_a_model
 from placerl.harness.papers.charts import Panel, Panels
+from placerl.harness.papers.clocks import at_one_clock
 from placerl.harness.papers.device_table import DeviceTable, OfDevices
 from placerl.harness.papers.device_times import LEARNERS_OF_THE_PAPERS
 from placerl.harness.papers.evidence import mapping_of, number
@@ -20,7 +21,6 @@ from placerl.harness.papers.papers_own import AlsoAsInThePaper
 from placerl.harness.papers.prl.benchmarks import LARGE, SMALL, WORKLOADS
 from placerl.harness.papers.slow_links import AtBothLatencies
 from placerl.harness.papers.tried_mappings import of_trainings, tried_mappings
-from placerl.primitives.fpga.devices import catalogue
 
 NEEDS_MAPPINGS = "every mapping run at a small and a large batch size (`placerl validate`)"
 BOTH_SIZES = ("placerl validate --tier standard --only cartpole-dqn", "placerl report")
@@ -114,9 +114,7 @@ class BatchDecidesWhichDeviceMatters(AtBothLatencies, AlsoAsInThePaper, OfDevice
             f"size {SMALL}, the learner in {judged['large'].count(True)} of {len(judged['large'])} from {LARGE} on, "
             "each device with the fastest of its backends."
         )
-        if any(n.provenance is not Provenance.MEASURED for n in ours):
-            clock_mhz = catalogue.device("u200").clock_hz / 1e6
-            said += f" The FPGA is simulated at {clock_mhz:g} MHz; at another clock it has to be run again."
+        said += at_one_clock(n.provenance for n in ours)
         shown = {
             which: [decides for decides, modelled in some if not modelled] for which, some in cases.items()
         }

@@ -157,3 +157,10 @@ def test_rows_of_two_clocks_name_both(tmp_path: Path) -> None:
     frame = frame_of(tmp_path, clocked(1.0, mhz=164.0), clocked(10.0))
     found = clocks.at_both_clocks(faster_than(1.0, 5.0))(frame)
     assert found.ours[0].quantity == "gain, at 164 MHz and 285 MHz"
+
+
+def test_runs_in_virtual_time_name_their_one_clock() -> None:
+    assert clocks.at_one_clock(["measured", Provenance.MEASURED]) == ""
+    for other in (Provenance.SIMULATED, "modelled"):
+        said = clocks.at_one_clock(["measured", other])
+        assert said == " The FPGA is simulated at 285 MHz; at another clock it has to be run again."
