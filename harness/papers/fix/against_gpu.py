@@ -171,7 +171,8 @@ class AcceleratorAgainstGpu(AtBothClocks, AlsoAsInThePaper, OfDevices):
             found,
             outcome=found.outcome if thrifty else Outcome.NO_VERDICT,
             ours=_distinct((*found.ours, *per_watt.values(), *simulated, *ours)),
-            explanation=f"{found.explanation} {said}",
+            explanation=f"{found.explanation} {said} A step on the GPU copies its batch from the host and its errors "
+            "back; the accelerator's rate is that of its cycles.",
         )
 
     def panels(self, frame: pd.DataFrame) -> Panels:
