@@ -133,7 +133,7 @@ def test_saturation_is_judged_by_what_is_above_six_cores_over_six(
     [
         (197, Outcome.IN_KIND),  # 2.46 times as fast on three cores: 0.8 of proportion, with 2% of noise
         (192, Outcome.NO_VERDICT),  # 2.4 times, the limit
-        (187, Outcome.NOT_REPRODUCED),
+        (187, Outcome.NO_VERDICT),  # two learners with half of a batch each, where PAL's have whole ones
     ],
 )
 def test_below_four_cores_four_fifths_of_proportion_are_linear(
@@ -143,6 +143,18 @@ def test_below_four_cores_four_fifths_of_proportion_are_linear(
     assert found.outcome is outcome, "at four cores and more nothing need be linear"
     noisy = scaled(tmp_path / "noisy", {(1, 2): at_three}, **TOO_FEW)
     assert noisy.outcome is Outcome.NO_VERDICT
+
+
+@pytest.mark.parametrize(("at_two", "outcome"), [(85.0, Outcome.IN_KIND), (60.0, Outcome.NOT_REPRODUCED)])
+def test_one_learner_below_proportion_refutes(at_two: float, outcome: Outcome, tmp_path: Path) -> None:
+    """An actor is as busy as a learner, so that two cores could be twice as fast as one."""
+    rows = [
+        replace(each, value=(each.value or 0) / 3) if each.backend == COLLECTION else each
+        for each in curves(8)
+    ]
+    runs = {(0, 1): 45.0, (1, 1): at_two, (2, 2): 150.0, (3, 3): 180.0, (4, 4): 190.0}
+    rows += [row(TRAINING, *split, rate) for split, rate in runs.items()]
+    assert figure_10.ThroughputIsLinearInCores().judge(frame_of(tmp_path, *rows)).outcome is outcome
 
 
 def test_cores_that_cannot_be_divided_in_proportion_refute_nothing(tmp_path: Path) -> None:
