@@ -136,9 +136,10 @@ def simulated(report: Report) -> Sequence[Row]:
 def _judged(frame: pd.DataFrame, part: str, design_of: Callable[[Any], str]) -> Finding:
     """Judge a formula by its error at every batch size of every design.
 
-    MAP calls its models cycle-accurate; a formula counts as accurate within the 5% that VII-D allows a prediction. If
-    it is accurate only at each design's largest batch, the cycles that it leaves out are those that do not grow. An
-    error there refutes it unless lanes that wait for a busy sub-tree explain it: MAP does not describe its crossbar.
+    MAP calls its models cycle-accurate and states no error of theirs. A formula counts as accurate within the only
+    tolerance in the paper, the 5% between achieved throughput and its optimum (VII-D). If it is accurate only at each
+    design's largest batch, the cycles that it leaves out are those that do not grow. An error there refutes it unless
+    lanes that wait for a busy sub-tree explain it: MAP does not describe its crossbar.
     """
     limit = from_text("MAP.optimum_gap")[0].value
     designs: dict[str, list[tuple[int, Number, Any]]] = {}

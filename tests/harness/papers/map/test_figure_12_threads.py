@@ -233,5 +233,5 @@ def test_trees_of_another_fanout_decide_nothing(update: float, fanout: int | Non
     assert (found.outcome, len(found.ours)) == (Outcome.NO_VERDICT, 4)
     assert "MAP's K = 2" in found.explanation
     assert "MAP's K = 2" in found.decides
-    found = verdict(tmp_path / "next to MAP's", [*made, *rows(times(5, 10))]).finding
+    found = verdict(tmp_path / "both", [*made, *rows(times(5, 10))]).finding
     assert found.outcome is Outcome.IN_KIND
