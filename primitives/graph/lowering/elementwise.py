@@ -9,10 +9,13 @@ from placerl.primitives.graph.lowering.rules import RULES, Rule, rule
 
 
 def _scalar_rule(op: str) -> Rule:
-    def rule(b: Builder, dtype: str, *operands: Value | Number, alpha: Number = 1, **_: Any) -> Value:
+    # Other arguments, such as `decimals` of `round`, would change the result: they raise TypeError.
+    def rule(b: Builder, dtype: str, *operands: Value | Number, alpha: Number = 1) -> Value:
         if alpha != 1:
             operands = (operands[0], b.apply("mul", [cast(Value, operands[1]), alpha], dtype))
-        return b.apply(op, operands, dtype)
+        # The sum of two flags is a flag; backends that compute with numbers would have 2.
+        is_of_flags = op == "add" and dtype == "bool"
+        return b.apply("logical_or" if is_of_flags else op, operands, dtype)
 
     return rule
 
@@ -27,14 +30,17 @@ for _name in _SAME_NAME:
 RULES["sgn"] = RULES["sign"]
 
 
-@rule("bitwise_not", "bitwise_and", "bitwise_or")
-def _bitwise(b: Builder, dtype: str, *operands: Value) -> Value:
-    if dtype != "bool":
-        raise UnsupportedOperationError("bit operations are for bool only")
-    return b.apply("logical_" + ("not", "and")[len(operands) - 1], operands, dtype)
+def _bitwise_rule(op: str) -> Rule:
+    def rule(b: Builder, dtype: str, *operands: Value) -> Value:
+        if dtype != "bool":
+            raise UnsupportedOperationError("bit operations are for bool only")
+        return b.apply(op, operands, dtype)
+
+    return rule
 
 
-RULES["bitwise_or"] = _scalar_rule("logical_or")
+for _name in ("not", "and", "or"):
+    RULES[f"bitwise_{_name}"] = _bitwise_rule(f"logical_{_name}")
 
 
 @rule("where")
@@ -54,12 +60,14 @@ def _rsub(b: Builder, dtype: str, x: Value, y: Value | Number, alpha: Number = 1
 
 @rule("div")
 def _div(b: Builder, dtype: str, x: Value, y: Value | Number, rounding_mode: str | None = None) -> Value:
-    quotient = b.apply("div", [x, y], dtype)
     match rounding_mode:
         case None:
-            return quotient
-        case "floor":
-            return b.apply("floor", [quotient], dtype)
+            return b.apply("div", [x, y], dtype)
+        case "floor" if dtype.startswith("float"):
+            return b.apply("floor", [b.apply("div", [x, y], dtype)], dtype)
+        case "floor":  # a quotient of integers is cut towards zero; without the remainder nothing is cut
+            remainder = b.apply("remainder", [x, y], dtype)
+            return b.apply("div", [b.apply("sub", [x, remainder], dtype), y], dtype)
     raise UnsupportedOperationError(f"rounding_mode {rounding_mode!r}")
 
 
@@ -107,7 +115,7 @@ def _gelu(b: Builder, dtype: str, x: Value, approximate: str = "none") -> Value:
     return b.apply("mul", [half, b.apply("add", [tail, 1.0], dtype)], dtype)
 
 
-@rule("clamp", "hardtanh", "clamp_min", "clamp_max")
+@rule("clamp", "clamp_min")
 def _clamp(
     b: Builder, dtype: str, x: Value, min: Value | Number | None = None, max: Value | Number | None = None
 ) -> Value:
@@ -117,6 +125,11 @@ def _clamp(
 
 
 RULES["clamp_max"] = _scalar_rule("minimum")
+
+
+@rule("hardtanh")
+def _hardtanh(b: Builder, dtype: str, x: Value, low: Number = -1, high: Number = 1) -> Value:
+    return _clamp(b, dtype, x, low, high)  # PyTorch leaves out arguments that have their default value
 
 
 @rule("_to_copy", "clone", "detach", "alias", "lift_fresh_copy", "lift_fresh", "convert_element_type")

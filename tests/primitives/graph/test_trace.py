@@ -29,6 +29,9 @@ FUNCTIONS: dict[str, Callable[[Tensor, Tensor], object]] = {
     "rounding": lambda x, y: x.floor() + x.ceil() + x.round() + x.sign() + torch.remainder(x, 0.7),
     "comparison": lambda x, y: torch.where((x > y) | (x <= -1) & ~(x == 0), x, y),
     "limits": lambda x, y: x.clamp(-1, 1) + torch.maximum(x, y) + torch.minimum(x, y) + x.clamp(min=0),
+    "bounded": lambda x, y: functional.hardtanh(x, -1, 1) + functional.hardtanh(x, -0.5, 1.5) + functional.hardtanh(x),
+    "whole quotients": lambda x, y: ((x * 3).long() // 2).to(x.dtype) + ((x * 3).long() // -4).to(x.dtype),
+    "sums of flags": lambda x, y: ((x > 0) + (x > 1)).to(x.dtype),
     "conversion": lambda x, y: (x > 0).to(x.dtype) + (x > 1).long().to(x.dtype),
     "sums": lambda x, y: x.sum() + x.mean(0) + x.sum(1, keepdim=True).mean() + x.var(0) + x.std(),
     "extremes": lambda x, y: x.amax(0) + x.max(1).values.sum() + x.amin() + x.min(),
@@ -65,7 +68,9 @@ def test_traced_functions_give_what_pytorch_gives(name: str) -> None:
         np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-12, atol=1e-12)
 
 
-DIFFERENTIABLE = sorted(set(FUNCTIONS) - {"positions", "constants", "one hot"})
+DIFFERENTIABLE = sorted(
+    set(FUNCTIONS) - {"positions", "constants", "one hot", "whole quotients", "sums of flags"}
+)
 
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
@@ -131,6 +136,13 @@ def test_an_unsupported_operation_is_an_error_that_names_it_and_the_line() -> No
     with pytest.raises(UnsupportedOperationError) as caught:
         trace(step, (torch.zeros(()), X))
     assert str(caught.value) == f"aten.cumsum.default at {line_of(step, 'cumsum(x')}: no graph backend has it"
+
+
+def test_arguments_and_numbers_that_a_rule_does_not_know_are_refused() -> None:
+    with pytest.raises(UnsupportedOperationError, match=r"aten\.round\.decimals .*decimals"):
+        trace(lambda state, x: (state, torch.round(x, decimals=1)), (torch.zeros(()), X))
+    with pytest.raises(UnsupportedOperationError, match="bit operations are for bool only"):
+        trace(lambda state, x: (state, x.long() | x.long()), (torch.zeros(()), X))
 
 
 def test_the_line_is_that_of_the_backward_pass_where_the_operation_arises_there() -> None:
