@@ -23,6 +23,8 @@ from placerl.primitives.graph.graph import (
 
 LANES = 16  # floats that kernels may read and write at once, whatever the instruction set
 BLOCK = 512  # elements of a block
+_INDICES = {"gather": 1, "scatter_add": 1, "take": 1}
+"""By kind of node, which of its inputs are indices."""
 
 
 class Places(Protocol):
@@ -46,7 +48,7 @@ class Places(Protocol):
 
 
 def require_float_arithmetic(graph: Graph) -> None:
-    """Check that element-wise programs compute in float32; integers may only be converted and compared.
+    """Check that a graph computes in float32; integers may only be converted, compared and used as indices.
 
     Raises:
         UnsupportedOperationError: the message names the operation and the user's line.
@@ -62,6 +64,30 @@ def require_float_arithmetic(graph: Graph) -> None:
                     f"{instruction.op} to {instruction.dtype} at {node.source or 'unknown line'}: "
                     "backend 'native' computes in float32"
                 )
+    for node in graph.nodes:
+        if node.kind == "elementwise":
+            continue
+        data = [view for i, view in enumerate(node.inputs) if _INDICES.get(node.kind) != i]
+        data += [] if node.kind == "argreduce" else node.outputs  # which are positions
+        for dtype in (graph.buffers[view.buffer].dtype for view in data):
+            if dtype != "float32":
+                raise UnsupportedOperationError(
+                    f"{node.kind} of {dtype} at {node.source or 'unknown line'}: "
+                    "backend 'native' computes in float32"
+                )
+
+
+def with_flags(node: Node) -> Node:
+    """Return the element-wise node whose conversions to bool give 0 or 1, as registers hold flags as floats."""
+    return replace(
+        node,
+        program=tuple(
+            replace(instruction, op="logical_or", arguments=instruction.arguments * 2)
+            if instruction.op == "copy" and instruction.dtype == "bool"
+            else instruction
+            for instruction in node.program
+        ),
+    )
 
 
 def with_own_results(node: Node) -> Node:
@@ -116,7 +142,7 @@ class Group:
     def __init__(self, graph: Graph, node: Node, places: Places) -> None:
         self._graph = graph
         self._places = places
-        self._node = node = with_fused_multiply_adds(with_own_results(node))
+        self._node = node = with_fused_multiply_adds(with_own_results(with_flags(node)))
         self._views = [*node.inputs, *node.outputs]
         shape = node.outputs[0].shape
         # In the memory order of the outputs, so that dimensions can be merged.

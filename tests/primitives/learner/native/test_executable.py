@@ -245,6 +245,21 @@ def test_many_steps_refuse_what_is_not_finite_and_change_nothing() -> None:
         np.testing.assert_array_equal(value, before[name])
 
 
+@pytest.mark.parametrize("simd", USABLE)
+def test_a_number_becomes_a_flag_of_0_or_1(simd: str) -> None:
+    found = run_once(
+        lambda batch: {
+            "flags": batch["x"].bool().float(),
+            "any": batch["x"].clamp(max=0).any().float(),
+            "counted": batch["x"].bool().float().sum(),
+        },
+        {"x": np.array([0.5, -2, 0, -0.0, 3], np.float32)},
+        simd,
+    )
+    values = {name.split("/")[-1]: value.tolist() for name, value in found.items()}
+    assert values == {"flags": [1, 1, 0, 0, 1], "any": 1, "counted": 3}
+
+
 def test_an_index_out_of_range_is_an_error() -> None:
     with pytest.raises(IndexError, match=r"found 7; allowed: 0 .. 4"):
         run_once(
@@ -259,6 +274,13 @@ def test_what_the_executor_lacks_is_an_error_that_names_it_and_the_line() -> Non
         run_once(lambda batch: batch["x"] + 1, {"x": np.zeros(3)}, "")
     with pytest.raises(UnsupportedOperationError, match=r"add to int64 at .*test_executable.py:\d+"):
         run_once(lambda batch: batch["i"] + 1, {"i": np.zeros(3, np.int64)}, "")
+    for kind, step in (
+        ("reduce", lambda batch: (batch["i"] > 1).sum()),
+        ("argreduce", lambda batch: batch["i"].argmax()),
+        ("take", lambda batch: batch["i"][batch["i"]]),
+    ):
+        with pytest.raises(UnsupportedOperationError, match=rf"^{kind} of int64 at .*test_executable.py:\d+"):
+            run_once(step, {"i": np.zeros(3, np.int64)}, "")
     with pytest.raises(ValueError, match="simd: found 'sse9'"):
         NativeExecutable({"full": step_graph(make("ddpg", torch.float32), 8, "full")}, simd="sse9")
 
