@@ -27,6 +27,7 @@ import torch
 
 from placerl.primitives import checks
 from placerl.primitives.algorithms import Algorithm, tree
+from placerl.primitives.algorithms.custom import CustomAlgorithm
 from placerl.primitives.graph.graph import Graph
 from placerl.primitives.learner import finite
 from placerl.primitives.learner.acting import exploring_graph
@@ -86,7 +87,8 @@ class ParallelTraining(OneCaller):
         environments: for each actor thread its native environments (`primitives.environments`), at least one. They
             begin the next episode in the step that ends one ("same_step").
         replay: an empty replay with the columns of transitions. Only this object may use it during a run.
-        learners: L, number of learner threads, a divisor of B.
+        learners: L, number of learner threads, a divisor of B; 1 for an algorithm that computes no gradients by
+            `Updates.gradients`, such as a `CustomAlgorithm`.
         batch_size: B, transitions per gradient step of all learners together.
         pacing: environment steps per gradient step, and how far actors and replay managers may run ahead.
         seed: seed of all random numbers; the seeds with which the actors' environments are reset derive from it.
@@ -306,9 +308,10 @@ class ParallelTraining(OneCaller):
 
     @one_at_a_time
     def load_state_dict(self, state: Mapping[str, npt.NDArray]) -> None:
-        """Continue from a state that `state_dict` returned. The environments begin new episodes.
+        """Continue from a state that `state_dict` returned.
 
-        The replay is not part of the state; restore it separately.
+        Replay, environments and random numbers are not part of it: restore the replay separately. The environments go
+        on with the episodes that they are in, in a new object with new ones.
 
         Raises:
             ValueError: a name or a shape differs, or a value is not of the right kind; the state is unchanged.
@@ -353,10 +356,21 @@ def period_of(algorithm: Algorithm) -> list[str]:
 
 
 def _graphs(algorithm: Algorithm, part: int, learners: int) -> dict[str, tuple[Any, ...]]:
-    """Return the graphs of each variant; one learner needs no phases."""
+    """Return the graphs of each variant; one learner needs no phases.
+
+    Raises:
+        ValueError: several learners, and the algorithm has no gradients that they could average.
+    """
     if learners == 1:
         return {variant: (step_graph(algorithm, part, variant),) for variant in algorithm.variants}
-    return {variant: phase_graphs(algorithm, part, variant) for variant in algorithm.variants}
+    graphs: dict[str, tuple[Any, ...]] = {}
+    if not isinstance(algorithm, CustomAlgorithm):
+        graphs = {variant: phase_graphs(algorithm, part, variant) for variant in algorithm.variants}
+    if not graphs or any(len(phases) == 1 for phases in graphs.values()):
+        raise ValueError(
+            f"learners: found {learners}; allowed: 1 with a step of your own, which has no gradients to share"
+        )
+    return graphs
 
 
 def _plan(

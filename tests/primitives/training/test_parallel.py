@@ -17,6 +17,7 @@ from placerl.primitives._native import environments as native
 from scipy import stats
 
 from placerl.primitives.algorithms import Algorithm
+from placerl.primitives.algorithms.custom import CustomAlgorithm
 from placerl.primitives.algorithms.ddpg import DDPG
 from placerl.primitives.algorithms.dqn import DQN, DqnHyperparameters
 from placerl.primitives.algorithms.networks import NetworkDescription
@@ -415,6 +416,9 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
         training(learners=3)
     with pytest.raises(ValueError, match="learners"):
         training(learners=0)
+    own = CustomAlgorithm((4,), 1, action_kind="continuous", state={"gain": torch.ones(())})
+    with pytest.raises(ValueError, match="learners: found 2; allowed: 1 with a step of your own"):
+        training(own, learners=2)
     with pytest.raises(ValueError, match="environments: found none"):
         training(actors=0)
     shared = native.make_classic("CartPole-v1", 1, native.Autoreset.same_step)
