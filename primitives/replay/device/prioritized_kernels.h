@@ -50,9 +50,10 @@ GROUP_KERNEL(importance, 256, 1)
 
 // priorities[b] = (|TD error b| + epsilon) ^ alpha, at least `least`; the TD errors begin at byte `errors_at`
 // of `source`. A row that was overwritten since *drawn rows had been written keeps its priority. *largest
-// becomes the largest priority so far.
+// becomes the largest priority so far. A TD error that is not finite gives NaN, whatever alpha and the row
+// are, which the tree refuses with its batch, as it does a priority above `allowed`: *largest then stays.
 GROUP_KERNEL(prioritise, 256, 1)
-(GLOBAL const BYTE *source, LONG errors_at, double alpha, double epsilon, double least,
+(GLOBAL const BYTE *source, LONG errors_at, double alpha, double epsilon, double least, double allowed,
  GLOBAL const REAL *values, LONG leaves, GLOBAL const LONG *indices, GLOBAL const LONG *drawn,
  GLOBAL const LONG *written, LONG capacity, GLOBAL REAL *priorities, GLOBAL double *largest, LONG count) {
     LOCAL double most[256];
@@ -60,13 +61,15 @@ GROUP_KERNEL(prioritise, 256, 1)
     ITEMS {
         double own = *largest;
         for (LONG b = LOCAL_X; b < count; b += 256) {
-            double priority = pow(fabs((double)td_errors[b]) + epsilon, alpha);
+            const int is_finite = isfinite(td_errors[b]);
+            double priority = is_finite ? pow(fabs((double)td_errors[b]) + epsilon, alpha) : NAN;
             priority = priority < least ? least : priority;
             // The row that was written last has age 0.
             const LONG age = ((*written - 1 - indices[b]) % capacity + capacity) % capacity;
-            const int is_intact = age >= *written - *drawn;
-            priorities[b] = is_intact ? (REAL)priority : values[leaves + indices[b]];
-            own = is_intact && priority > own ? priority : own;
+            const int is_set = !is_finite || age >= *written - *drawn;
+            priorities[b] = is_set ? (REAL)priority : values[leaves + indices[b]];
+            if (is_set && !(priority <= own))
+                own = priority <= allowed ? priority : INFINITY;
         }
         most[LOCAL_X] = own;
     }
@@ -77,7 +80,7 @@ GROUP_KERNEL(prioritise, 256, 1)
         }
     }
     PHASE {
-        if (LOCAL_X == 0)
+        if (LOCAL_X == 0 && most[0] <= allowed)
             *largest = most[0];
     }
 }

@@ -182,13 +182,14 @@ class ResidentPrioritizedReplay(ResidentReplay):
         self.stream.launch(self._kernels["advance"], 1, self.step, *counted, self._beta, *self._annealing)
 
     def launch_update(self, td_errors: Part, number: int = 0) -> None:
-        """Start to set the priorities of a batch; a TD error that is NaN leaves the tree as it was.
+        """Start to set the priorities of a batch; a TD error that is not finite leaves all of them as they were.
 
         Args:
             td_errors, number: as of `ResidentReplay.launch_update`.
         """
         tree, drawn = self.tree, self.drawn[number]
-        powers = np.float64(self.how.alpha), np.float64(self.how.epsilon), np.float64(PRIORITY_MIN)
+        how, limits = self.how, (np.float64(PRIORITY_MIN), np.float64(tree.priority_max))
+        powers = np.float64(how.alpha), np.float64(how.epsilon), *limits
         source = td_errors.buffer, np.int64(td_errors.offset_bytes)
         old = tree.values, np.int64(tree.first_leaf), drawn.indices, drawn.written, self.written
         written = np.int64(tree.capacity), self._priorities, self.largest, np.int64(self.batch_size)

@@ -1,5 +1,6 @@
 """Replay whose steps stay on the device does what the calls of the host do, and the host waits for nothing."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -122,9 +123,12 @@ def test_powers_of_priorities(kind: str) -> None:
 
 
 @every_kind_with_barriers
-@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-def test_a_td_error_that_is_not_finite_changes_nothing_and_is_told(kind: str, wrong: float) -> None:
-    both = Filled(device_of(kind))
+@pytest.mark.parametrize(("wrong", "alpha"), [*product([np.nan, np.inf, -np.inf], [0.6, 0.0]), (3e38, 1.0)])
+def test_a_td_error_that_no_priority_follows_from_changes_nothing_and_is_told(
+    kind: str, wrong: float, alpha: float
+) -> None:
+    both = Filled(device_of(kind), alpha=alpha)
+    largest = both.resident.stream.download(both.resident.largest, (), np.float64)
     before = both.trees[0].get(np.arange(CAPACITY))
     both.sampling.replay()
     both.update(np.full(BATCH_SIZE, wrong))
@@ -132,6 +136,8 @@ def test_a_td_error_that_is_not_finite_changes_nothing_and_is_told(kind: str, wr
         both.resident.finish()
     np.testing.assert_array_equal(both.trees[0].get(np.arange(CAPACITY)), before)
     both.resident.finish()
+    row = both.resident.insert(numbered_batch(both.rows, np.array([7])))
+    assert both.trees[0].get(row).tolist() == [np.float32(largest)]
 
 
 @every_kind_with_barriers

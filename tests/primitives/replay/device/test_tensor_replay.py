@@ -179,13 +179,15 @@ def test_an_item_that_was_replaced_keeps_its_priority(where: str) -> None:
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_a_td_error_that_is_not_finite_changes_nothing_and_is_told(where: str, wrong: float) -> None:
     replay = filled(where, 10)
-    before = replay.priorities(np.arange(10))
+    before, largest = replay.priorities(np.arange(10)), replay.max_priority
     replay.sample(4)
     replay.update_priorities(torch.tensor([1.0, wrong, 2.0, 3.0]))
     with pytest.raises(ValueError, match="td_errors: found one that is NaN"):
         replay.insert(numbered_batch(replay.storage, np.arange(1)))
     np.testing.assert_array_equal(replay.priorities(np.arange(10)), before)
     assert len(replay) == 10
+    replay.insert(numbered_batch(replay.storage, np.arange(1)))
+    assert (len(replay), replay.max_priority) == (11, largest)
 
 
 def test_clear_removes_the_items_and_keeps_the_schedule(where: str) -> None:
