@@ -25,12 +25,16 @@ def check_device(device: str) -> None:
     with whole_imports():
         import torch
 
+    kinds = "cpu, cuda, cuda:<number>"
     try:
         parsed = torch.device(device)
     except RuntimeError:
-        raise ValueError(f"device: found {device!r}; allowed: cpu, cuda, cuda:<number>") from None
-    if parsed.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device: found {device!r}; allowed: cpu, as PyTorch sees no CUDA device")
+        raise ValueError(f"device: found {device!r}; allowed: {kinds}") from None
+    if parsed.type not in ("cpu", "cuda"):
+        raise ValueError(f"device: found {device!r}; allowed: {kinds}")
+    if parsed.type == "cuda" and (parsed.index or 0) >= (count := torch.cuda.device_count()):
+        here = f"cpu, or a CUDA device of this machine, which has {count}"
+        raise ValueError(f"device: found {device!r}; allowed: {here}")
 
 
 def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float64, device: str = "cpu") -> SumTree:

@@ -374,6 +374,24 @@ def test_an_option_that_a_backend_lacks_is_refused_by_name(backend: str, allowed
         sum_tree.create(10, backend=backend, **{option: 2})
 
 
+@pytest.mark.parametrize(
+    ("device", "allowed"),
+    [
+        ("gpu", "cpu, cuda"),
+        ("meta", "cpu, cuda"),
+        ("cuda:99", "cpu, or a CUDA device of this machine, which has"),
+    ],
+)
+def test_a_device_that_pytorch_lacks_is_refused_by_name(device: str, allowed: str) -> None:
+    if "flat" not in AVAILABLE:
+        pytest.skip(REASONS["flat"])
+    words = f"device: found '{device}'; allowed: {allowed}"
+    with pytest.raises(ValueError, match=words):
+        sum_tree.check(backend="flat", device=device)
+    with pytest.raises(ValueError, match=words):
+        sum_tree.create(10, backend="flat", device=device)
+
+
 def life(tree: sum_tree.SumTree, seed: int) -> list[NDArray]:
     """Everything that a tree answers to some random calls."""
     rng = np.random.default_rng(seed)
