@@ -66,7 +66,7 @@ class TorchLearner(Learner):
             ValueError: an argument is out of range, or PyTorch does not have the device here.
         """
         super().__init__(algorithm, device=device, batch_size=batch_size, seed=seed)
-        self._device = _device(device)
+        self._device = _numbered(_device(device))
         by_default = "graph" if self._device.type == "cuda" else "tuned"
         self.mode = by_default if mode is None else mode
         self._check_options(streams)
@@ -118,7 +118,7 @@ class TorchLearner(Learner):
     @property
     def place(self) -> Hashable:
         """An identifier of the memory of the CUDA device in which this learner reads batches; None on the CPU."""
-        return ("cuda", self._device.index or 0) if self._device.type == "cuda" else None
+        return ("cuda", self._device.index) if self._device.type == "cuda" else None
 
     def _step(self, batch: dict[str, np.ndarray], variant: str) -> StepOutcome:
         return self._stepped(batch, None, variant)
@@ -210,6 +210,11 @@ def _device(name: str) -> torch.device:
         here = f"cpu, or a CUDA device of this machine, which has {torch.cuda.device_count()}"
         raise ValueError(f"device: found {name!r}; allowed: {here}")
     return device
+
+
+def _numbered(device: torch.device) -> torch.device:
+    """Return a device with its number, by which a replay in its memory is known; "cuda" is PyTorch's current one."""
+    return torch.device("cuda", torch.cuda.current_device()) if device == torch.device("cuda") else device
 
 
 create = TorchLearner
