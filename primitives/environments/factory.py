@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from placerl.primitives import checks
 from placerl.primitives.backend import BackendStatus
 from placerl.primitives.interrupts import whole_imports
 
@@ -77,12 +78,9 @@ def make_native(
     Raises:
         ValueError: an argument that is not allowed, or an environment that is not available here.
     """
-    if not isinstance(count, int) or count < 1:
-        raise ValueError(f"num_envs: found {count!r}; allowed: an integer of at least 1")
-    if episode_steps is not None and (not isinstance(episode_steps, int) or episode_steps < 0):
-        raise ValueError(
-            f"max_episode_steps: found {episode_steps!r}; allowed: an integer of at least 0, or None"
-        )
+    checks.whole("num_envs", count, 1)
+    if episode_steps is not None:
+        checks.whole("max_episode_steps", episode_steps, 0)
     mode = getattr(native.Autoreset, str(autoreset), None)
     if mode is None:
         raise ValueError(f"autoreset: found {autoreset!r}; allowed: next_step, same_step or disabled")
@@ -90,7 +88,7 @@ def make_native(
         raise ValueError(f"id: found {id!r}; {reason}")
     if reason := refused_argument(id, arguments):
         raise ValueError(f"arguments of {id}: {reason}")
-    limit = -1 if episode_steps is None else episode_steps
+    count, limit = int(count), -1 if episode_steps is None else int(episode_steps)
     if id in native.classic_ids():
         return native.make_classic(id, count, mode, limit)
     if id in lunar_lander.IDS:

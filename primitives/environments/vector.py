@@ -57,7 +57,7 @@ class NativeVectorEnv(VectorEnv[npt.NDArray, npt.NDArray, npt.NDArray]):
             id, num_envs, autoreset=mode.name.lower(), episode_steps=max_episode_steps, **arguments
         )
         self.native = env
-        self.num_envs = num_envs
+        self.num_envs = num_envs = env.count
         self.copy = copy
         self.metadata = {"render_modes": [], "autoreset_mode": mode}
         self.spec = gymnasium.registry.get(id)

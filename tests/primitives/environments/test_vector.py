@@ -210,6 +210,7 @@ def test_truncations_come_when_the_limit_says(
     [
         ({"num_envs": 0}, ValueError, "num_envs: found 0; allowed: an integer of at least 1"),
         ({"num_envs": 2.0}, ValueError, "num_envs: found 2.0"),
+        ({"num_envs": True}, ValueError, "num_envs: found True; allowed: an integer"),
         ({"max_episode_steps": -1}, ValueError, "max_episode_steps: found -1; allowed"),
         ({"autoreset_mode": "Never"}, ValueError, "autoreset_mode: found 'Never'; allowed: NextStep"),
         ({"g": 9.0}, ValueError, "arguments of CartPole-v1: found g; allowed: none"),
@@ -220,6 +221,13 @@ def test_wrong_arguments_are_named(arguments: dict[str, Any], error: type[Except
     with pytest.raises(error) as caught:
         make_vec(**{"id": "CartPole-v1", **arguments})
     assert str(caught.value).startswith(message)
+
+
+def test_numbers_may_be_numpy_s() -> None:
+    numbers: dict[str, Any] = {"num_envs": np.int64(2), "max_episode_steps": np.int32(1)}
+    env = make_vec("CartPole-v1", **numbers)
+    env.reset(seed=0)
+    assert env.step(np.zeros(2, np.int64))[3].tolist() == [True, True]
 
 
 @pytest.mark.parametrize(
