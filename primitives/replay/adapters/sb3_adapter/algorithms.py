@@ -70,8 +70,11 @@ class _Prioritized:
             ValueError: a buffer for another number of environments or other spaces.
         """
         before = self.replay_buffer
-        super().load_replay_buffer(path, truncate_last_traj)  # type: ignore[misc]
-        loaded, self.replay_buffer = self.replay_buffer, before
+        try:
+            super().load_replay_buffer(path, truncate_last_traj)  # type: ignore[misc]
+            loaded = self.replay_buffer
+        finally:
+            self.replay_buffer = before  # until what was loaded is checked
         if not isinstance(loaded, PrioritizedReplayBuffer):
             raise TypeError(f"{path}: found {type(loaded).__name__}; allowed: PrioritizedReplayBuffer")
         for name in ("n_envs", "observation_space", "action_space"):

@@ -1,6 +1,7 @@
 """Checks of saving in Stable-Baselines3's environment: models and replay buffers are loaded and train on."""
 
 import copy
+import pickle
 import tempfile
 from pathlib import Path
 
@@ -88,6 +89,10 @@ def check_a_replay_buffer_of_another_kind_is_refused_on_loading():
             with raises(kind, text):
                 ours.load_replay_buffer(path)
             assert ours.replay_buffer is before
+        path.write_bytes(pickle.dumps("no buffer"))
+        with raises(AssertionError, "ReplayBuffer"):
+            ours.load_replay_buffer(path)
+        assert ours.replay_buffer is before
         model(PrioritizedDQN, "dqn", n_steps=3).save_replay_buffer(path)
         ours.load_replay_buffer(path)
         assert ours.replay_buffer.n_steps == 1
