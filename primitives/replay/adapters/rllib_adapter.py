@@ -22,7 +22,7 @@ errors back; an algorithm that never does so gets a warning.
 - A state holds the random generator too, so that draws continue, and does not change when the buffer goes on.
   `set_state` replaces what the buffer holds; RLlib's keeps the old episodes under the new indices.
 - An update that comes when its timestep was already evicted is dropped; RLlib's own buffer then draws a timestep that
-  does not exist.
+  does not exist, or gives the priority to another.
 - Arguments that RLlib takes and does not use are refused: options that it does not know, sequences
   (`batch_length_T`, `lookback`, `min_batch_length_T`), a batch of 0, which it takes for the default.
   So are episodes of several agents, priorities that are NaN or 0, and an `n_step` that no episode is long enough
@@ -119,6 +119,7 @@ class PrioritizedEpisodeReplayBuffer(
     batch_size_B: int
     rng: np.random.Generator
     _alpha: float
+    _awaiting: set[int]
     _last_sampled_indices: list[int]
     _max_priority: float
     _sum_segment: _SumTree
@@ -165,6 +166,8 @@ class PrioritizedEpisodeReplayBuffer(
         self._sum_segment = _SumTree(self._sum_segment.capacity, fanout)
         self._min_segment = _NoMinima(self._sum_segment)
         self.rng = np.random.default_rng(seed)
+        # The nodes that still hold what was sampled last: those of evicted timesteps are the first to be used again.
+        self._awaiting = set()
 
     def add(self, episodes: Any, weight: float | None = None) -> None:
         """Add episodes, or what follows in episodes that the buffer holds.
@@ -205,7 +208,9 @@ class PrioritizedEpisodeReplayBuffer(
                 f"capacity: found {self.capacity} for an episode of more than {self._sum_segment.capacity} "
                 "timesteps; allowed: at least the length of the longest episode"
             )
-        return super()._get_free_node_and_assign(sample_index, weight)
+        node = super()._get_free_node_and_assign(sample_index, weight)
+        self._awaiting.discard(node)
+        return node
 
     def sample(  # noqa: PLR0913 (as many as RLlib calls it with)
         self,
@@ -251,6 +256,7 @@ class PrioritizedEpisodeReplayBuffer(
             include_extra_model_outputs=include_extra_model_outputs,
             to_numpy=to_numpy,
         )
+        self._awaiting = set(self._last_sampled_indices)
         priorities = self._sum_segment[np.array(self._last_sampled_indices)]
         weights = importance_weights(priorities, self._sum_segment.sum(), len(self), beta)
         for episode, weight in zip(episodes, weights.tolist(), strict=True):
@@ -293,7 +299,8 @@ class PrioritizedEpisodeReplayBuffer(
         self._answered()
         if not rows.size:
             return
-        held = np.array([row in self._tree_idx_to_sample_idx for row in rows.tolist()])
+        nodes = self._awaiting & self._tree_idx_to_sample_idx.keys()
+        held = np.array([row in nodes for row in rows.tolist()])
         self._sum_segment[rows[held]] = np.maximum(self._priority(values[held]), PRIORITY_MIN)
         self._max_priority = max(self._max_priority, float(values.max()))
         self._last_sampled_indices.clear()
@@ -317,6 +324,7 @@ class PrioritizedEpisodeReplayBuffer(
             self.rng.bit_generator.state = state["rng"]
         self.episodes.clear()
         super().set_state(_copied(state))
+        self._awaiting = set(self._last_sampled_indices)
 
 
 def _transitions_alone(name: str, value: Any, allowed: tuple[Any, ...]) -> Any:

@@ -291,14 +291,15 @@ def check_an_episode_longer_than_the_tree_is_refused_by_name():
 def check_an_update_of_an_evicted_timestep_is_dropped():
     def work(kind):
         buffer = filled(kind, (4, 4), capacity=8)
-        sampled = buffer.sample(32)
+        sampled = buffer.sample(128)
         buffer.add(chunk(200, 1, "evicts four"))
         answer(buffer, sampled)
         return failure(lambda: draws(buffer, 64)), priorities(buffer)
 
     own, ours = work(Own), work(Ours)
     assert own[0] == "KeyError"  # RLlib's own draws a timestep that is not there
-    assert ours == ("", own[1])
+    # The new timestep, which is last, takes the place of an evicted one, and RLlib's own takes its update, too.
+    assert (own[1][-1], ours) == (8.0, ("", [*own[1][:-1], 1.0]))
 
 
 def check_sequences_are_refused():
