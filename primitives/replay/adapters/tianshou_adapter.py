@@ -9,6 +9,9 @@ project's tree instead of tianshou's segment tree, and indices are drawn in one 
 and priority updates are tianshou's own: its algorithms multiply `batch.weight` into their losses and send TD
 errors to `update_weight`. An algorithm that never does so gets a warning.
 
+Draws come from a generator of the buffer's own, not from NumPy's global one. The option `random_seed` seeds it, by
+default with 42, as tianshou's uniform buffer: give each run a seed of its own.
+
 Every method works as tianshou's, except where tianshou's gives results of other items or leaves an argument unused:
 `reset` takes the priorities of the items too, so that none of them is drawn later; the vector buffer's `set_beta` and
 `weight_norm` have their effect; `dropnull`, which would leave priorities at the rows of other items, raises
