@@ -36,8 +36,8 @@ class FixedPointExecutable(Executable, CapturedRanges):
         """Find each buffer's format, and allocate the buffers; the state starts at zero.
 
         Raises:
-            UnsupportedOperationError: the vector unit lacks an operation, or the operand of a product is not in
-                fixed point; the message names the user's line.
+            UnsupportedOperationError: the vector unit lacks an operation, the operand of a product is not in fixed
+                point, or numbers would be added to those of another format; the message names the user's line.
         """
         Executable.__init__(self, graphs)
         CapturedRanges.__init__(self, precision)

@@ -225,7 +225,7 @@ class Operations:
     def _scatter_add(
         self, node: Node, start: Located, index: Located, source: Located, target: Located
     ) -> Part:
-        if not (isinstance(start.storage, Q) and isinstance(source.storage, Q)):
+        if not isinstance(start.storage, Q) or source.storage != start.storage:
             raise _refused(node, f"scatter_add of {source.storage} to {start.storage}")
         axis, shape = node.attributes["axis"], start.array.shape
         steps = list(contiguous_strides(shape))

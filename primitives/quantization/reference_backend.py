@@ -131,6 +131,10 @@ class ReferenceFixedPointExecutable(FixedPointExecutable):
                 return self._matmul(Product(self._roles[variant].operands[position], *inputs, *outputs))
             case "reduce":
                 return self._reduce(node, inputs[0], outputs[0])
+            case "scatter_add" if inputs[0].storage != inputs[2].storage:
+                where = node.source or "unknown line"
+                found = f"{inputs[2].storage} to {inputs[0].storage}"
+                raise UnsupportedOperationError(f"scatter_add at {where}: adds {found}, of another format")
         return self._moved(node, inputs, outputs[0])
 
     def _moved(self, node: Node, inputs: list[Located], target: Located) -> Step:

@@ -187,10 +187,14 @@ def _gradients(graph: Graph, operands: dict[int, tuple[Operand, Operand]]) -> se
             marked.update((node.inputs[0].buffer, node.inputs[-1].buffer))
     # The state is updated from gradients, but is not a gradient.
     state = {i for i, _ in graph.of_kind("state")}
+    temporary = {i for i, _ in graph.of_kind("temporary")}
     for node in graph.nodes:
         for view, sources in _dependencies(node):
             if view.buffer not in state and any(source.buffer in marked for source in sources):
                 marked.add(view.buffer)
+        # What errors are added to, such as the zeros of a gradient through `gather`, has their format.
+        if node.kind == "scatter_add" and node.inputs[2].buffer in marked:
+            marked.update({node.inputs[0].buffer} & temporary)
     return marked
 
 

@@ -184,6 +184,45 @@ def test_what_is_looked_up_and_what_is_added_there(
     np.testing.assert_equal(*both(moved, [x, index, added], threads))
 
 
+def test_errors_that_are_scattered_inside_a_network_are_added_in_their_own_format() -> None:
+    """Their own format is that of gradients; other temporary numbers, such as zeros, are stored as activations."""
+    rng = np.random.default_rng(1)
+    arrays = {
+        name: rng.uniform(-1, 1, shape).astype(np.float32)
+        for name, shape in {"v": (6, 4), "w": (3, 2)}.items()
+    }
+    inputs = {
+        "x": rng.uniform(-1, 1, (5, 4)).astype(np.float32),
+        "index": rng.integers(0, 6, (5, 2)),
+        "start": np.zeros((6, 9), np.float32),
+        "places": rng.integers(0, 9, (6, 4)),
+    }
+
+    def step(state: Any, batch: Any) -> Any:
+        def loss(v: torch.Tensor) -> torch.Tensor:
+            hidden = torch.tanh(batch["x"] @ v.T)
+            return ((hidden.gather(1, batch["index"]) @ state["w"].T) ** 2).sum()
+
+        return state, {"gradient": torch.func.grad(loss)(state["v"])}
+
+    def mixed(state: Any, batch: Any) -> Any:
+        gradient = step(state, batch)[1]["gradient"]
+        return state, batch["start"].scatter_add(1, batch["places"], gradient)
+
+    example = tuple(
+        {name: torch.from_numpy(array) for name, array in held.items()} for held in (arrays, inputs)
+    )
+    backends: tuple[Any, ...] = (ReferenceFixedPointExecutable, NativeFixedPointExecutable)
+    for backend in backends:
+        made = backend({"full": trace(step, example)}, formats.fixed_32())
+        for name, array in arrays.items():
+            made.write_state(f"state/{name}", array)
+        (found,) = made.step("full", {f"batch/{name}": array for name, array in inputs.items()}).values()
+        np.testing.assert_allclose(found, step(*example)[1]["gradient"].numpy(), atol=1e-3)
+        with pytest.raises(UnsupportedOperationError, match=r"scatter_add at .*Q\(32, 24\) to Q\(32, 16\)"):
+            backend({"full": trace(mixed, example)}, formats.fixed_32())
+
+
 @settings(deadline=None, max_examples=40)
 @given(
     st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(3, 9), st.integers(3, 9)),
