@@ -20,8 +20,10 @@ def _scatter_add(b: Builder, dtype: str, x: Value, axis: int, index: Value, sour
 
 @rule("scatter")
 def _scatter(
-    b: Builder, dtype: str, x: Value, axis: int, index: Value, source: Value | Number, **_: Any
+    b: Builder, dtype: str, x: Value, axis: int, index: Value, source: Value | Number, reduce: str = "add"
 ) -> Value:
+    if reduce != "add":
+        raise UnsupportedOperationError(f"reduce {reduce!r}")
     axis %= len(x.shape)
     if not (isinstance(x, Splat) and x.value == 0 and index.shape[axis] == 1):
         raise UnsupportedOperationError("only one element a row, into zeros")

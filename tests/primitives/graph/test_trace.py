@@ -143,6 +143,11 @@ def test_arguments_and_numbers_that_a_rule_does_not_know_are_refused() -> None:
         trace(lambda state, x: (state, torch.round(x, decimals=1)), (torch.zeros(()), X))
     with pytest.raises(UnsupportedOperationError, match="bit operations are for bool only"):
         trace(lambda state, x: (state, x.long() | x.long()), (torch.zeros(()), X))
+    with pytest.raises(UnsupportedOperationError, match="reduce 'multiply'"):
+        trace(
+            lambda state, x: (state, torch.zeros_like(x).scatter(1, INDEX[:, :1], x, reduce="multiply")),
+            (torch.zeros(()), X),
+        )
 
 
 def test_the_line_is_that_of_the_backward_pass_where_the_operation_arises_there() -> None:
