@@ -74,6 +74,7 @@ class Pacing:
         checks.whole("interval", self.interval, 1)
         checks.whole("lead", self.lead, 0)
         checks.whole("ahead", self.ahead, 0)
+        checks.truth("managed", self.managed)
 
 
 class ParallelTraining(OneCaller):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from placerl.primitives import checks
 from placerl.primitives.learner import Learner, finite
 from placerl.primitives.learner.columns import TERMINATED, WEIGHT, refuse_columns
 from placerl.primitives.learner.native.calls import NativeCalls
@@ -131,8 +132,7 @@ class FusedSteps(OneCaller):
             RuntimeError: another process created this object: this is a forked copy. Or a call of another thread is
                 in progress.
         """
-        if steps < 1:
-            raise ValueError(f"steps: found {steps}; allowed: at least 1")
+        checks.whole("steps", steps, 1)
         if not isinstance(rng, np.random.Generator):
             raise TypeError(f"rng: found {type(rng).__name__}; allowed: numpy.random.Generator")
         while steps > 0:

@@ -110,8 +110,7 @@ class RelaxedSteps(Managed, FusedSteps):
     def __init__(
         self, replay: ConcurrentReplay, learner: Learner, ahead: int, *, beside: bool = True
     ) -> None:
-        if ahead < 0:
-            raise ValueError(f"ahead: found {ahead}; allowed: at least 0")
+        checks.whole("ahead", ahead, 0)
         self.ahead, self._beside = ahead, beside
         super().__init__(replay, learner)
         self._manager = self._fused

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -432,6 +432,8 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
         Pacing(1, 1, -1)
     with pytest.raises(ValueError, match="learning_starts"):
         Pacing(0)
+    with pytest.raises(ValueError, match="managed"):
+        Pacing(1, managed=cast(Any, "no"))
     with pytest.raises(ValueError, match="replay: found columns"):
         training(CARTPOLE, replay=replay_of(CONTINUOUS))
     pendulum = native.make_classic("Pendulum-v1", 1, native.Autoreset.same_step)

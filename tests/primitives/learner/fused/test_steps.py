@@ -134,8 +134,9 @@ def test_an_empty_replay_is_refused():
 
 def test_wrong_arguments_are_refused():
     replay, made, rng = parts("dqn")
-    with pytest.raises(ValueError, match="steps: found 0"):
-        FusedSteps(replay, made).run(0, rng)
+    for steps in (0, 1.5, True):
+        with pytest.raises(ValueError, match=f"steps: found {steps}"):
+            FusedSteps(replay, made).run(steps, rng)
     with pytest.raises(TypeError, match="rng"):
         FusedSteps(replay, made).run(1, np.random.RandomState(0))
     on_torch = learner.create(made.algorithm, backend="torch", batch_size=BATCH)

@@ -435,8 +435,9 @@ def test_its_seconds_are_of_both_threads(way):
 @pytest.mark.parametrize("way", WAYS)
 def test_wrong_arguments_are_refused(way):
     replay, made, rng = parts("dqn")
-    with pytest.raises(ValueError, match="ahead: found -1"):
-        WAYS[way](replay, made, -1)
+    for ahead in (-1, 1.5, True):
+        with pytest.raises(ValueError, match=f"ahead: found {ahead}"):
+            WAYS[way](replay, made, ahead)
     relaxed = WAYS[way](replay, made, 1)
     with pytest.raises(ValueError, match="steps: found 0"):
         relaxed.run(0, rng)
