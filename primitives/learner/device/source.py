@@ -65,10 +65,13 @@ _FORMULAS: dict[str, str] = {
     "pow": "pow({0}, {1})",
 }  # fmt: skip
 _WHOLE_FORMULAS: dict[str, str] = {
+    **dict.fromkeys(("floor", "ceil", "round"), "{0}"),
     "abs": "({0} < 0 ? -{0} : {0})",
     "remainder": "({0} % {1} + ({0} % {1} != 0 && ({0} < 0) != ({1} < 0) ? {1} : 0))",
 }
 """Formulas for integers where those of floating point take functions that have no integer form."""
+_UNSIGNED_FORMULAS = {**_WHOLE_FORMULAS, "abs": "{0}", "remainder": "({0} % {1})"}
+_OWN_FORMULAS = {"int32": _WHOLE_FORMULAS, "int64": _WHOLE_FORMULAS, "uint8": _UNSIGNED_FORMULAS}
 OPERATIONS = ("constant", "copy", *_FORMULAS)
 
 
@@ -163,8 +166,7 @@ def _elementwise(node: Node, buffers: list[Buffer]) -> list[Launch]:
             case "copy":
                 formula = f"({names[0]} != 0)" if instruction.dtype == "bool" else f"({kind}){names[0]}"
             case op:
-                whole = _WHOLE_FORMULAS if instruction.dtype in ("int32", "int64") else {}
-                formula = (whole.get(op) or _FORMULAS[op]).format(*names)
+                formula = _OWN_FORMULAS.get(instruction.dtype, {}).get(op, _FORMULAS[op]).format(*names)
         body += f"const {kind} r{len(kinds)} = {formula};\n"
         kinds.append(kind)
     for i, (view, register) in enumerate(zip(node.outputs, node.results, strict=True), len(node.inputs)):
@@ -306,11 +308,13 @@ def _reduce(node: Node, buffers: list[Buffer], width: int = WORK_GROUP) -> list[
     outer = [i for i in range(len(x.shape)) if i not in axes]
     over = [x.shape[i] for i in axes]
     kind = TYPES[buffers[0].dtype]
-    start = {"sum": "0", "max": "-INFINITY", "min": "INFINITY"}[node.attributes["op"]]
     combine = {"sum": "{0} + {1}", "max": "LARGER({0}, {1})", "min": "SMALLER({0}, {1})"}[
         node.attributes["op"]
     ]
     at = _offset([x.strides[i] for i in outer])
+    start = {"sum": "0", "max": "-INFINITY", "min": "INFINITY"}[node.attributes["op"]]
+    if start != "0" and kind not in ("float", "double"):
+        start = f"x[{at}]"  # integers have no infinity
     value = f"x[{at} + {_offset([x.strides[i] for i in axes], 'd')}]"
     body = _pointer(0, buffers[0], "x") + _pointer(1, buffers[1], "y")
     if prod(over) < 8 * WORK_GROUP:

@@ -135,6 +135,11 @@ def test_whole_numbers(kind: str) -> None:
             x.abs(),
             x.sign(),
             x.maximum(-x),
+            x.amax(),
+            x.amin(),
+            (x + 9).to(torch.uint8).amin(),
+            torch.remainder((x + 7).to(torch.uint8), 3),
+            x.floor(),
         )
 
     x = torch.arange(-7, 8)
