@@ -1,8 +1,9 @@
 """The role of each buffer and product of a step graph in FIX's accelerator: weight, activation or gradient.
 
-The graph does not state roles, so they are derived from its data flow. A product that sums over the inputs of a
-weight matrix is a layer's forward pass; one that sums over its outputs carries an error back. A product without a
-weight that reads an operand of a forward pass is a weight's gradient. Buffers computed from errors are gradients too.
+The graph does not state roles, so they are derived from its data flow. The first product that reads a weight matrix is
+a layer's forward pass, and sums over its inputs; one that sums over its other dimension, the outputs, carries an error
+back. A product without a weight that reads an operand of a forward pass is a weight's gradient. Buffers computed from
+errors are gradients too.
 """
 
 from dataclasses import dataclass
@@ -87,8 +88,7 @@ class Roles:
 def assign(graph: Graph, precision: Precision) -> Roles:
     """Return the role of every buffer and product of a step graph, derived from its data flow.
 
-    A product that sums over the inputs of a weight matrix is a layer's forward pass; the module's docstring gives the
-    other rules.
+    The module's docstring gives the rules.
 
     Scalars (shape `()`: Adam's step count and rates, losses, entropy coefficients) are binary64: there are few,
     and the controller computes them, which in FIX Fig. 2 is the host. Buffers that are only summed to a scalar,
@@ -121,7 +121,9 @@ def assign(graph: Graph, precision: Precision) -> Roles:
 
 
 def _weight_side(graph: Graph, view: View, inner: int, outer: int, step: int) -> tuple[bool, bool]:
-    """Return whether a product's operand is a weight matrix, and whether the product runs along its inputs.
+    """Return whether a product's operand is a weight matrix, and whether the product sums over its later dimensions.
+
+    These are the inputs of PyTorch's layers; a network of one's own may keep its weights as (inputs, outputs).
 
     Args:
         inner, outer: size of the view along the product's sum, and in the other dimension.
@@ -131,15 +133,16 @@ def _weight_side(graph: Graph, view: View, inner: int, outer: int, step: int) ->
     is_weight = buffer.kind == "state" and len(buffer.shape) >= 2 and view.size == buffer.size
     if not is_weight:
         return False, False
-    outputs, inputs = buffer.shape[0], prod(buffer.shape[1:])
-    if outputs == inputs:
+    rows, columns = buffer.shape[0], prod(buffer.shape[1:])
+    if rows == columns:
         return True, step == 1
-    return True, (inner, outer) == (inputs, outputs)
+    return True, (inner, outer) == (columns, rows)
 
 
 def _operands(graph: Graph) -> dict[int, tuple[Operand, Operand]]:
     operands: dict[int, tuple[Operand, Operand]] = {}
     layer_of: dict[int, str] = {}  # layer of each buffer that forward passes read
+    forward: dict[str, bool] = {}  # by layer, whether its forward pass sums over the later dimensions
     unknown = Operand(Role.ACTIVATION, "")
     for position, node in enumerate(graph.nodes):
         if node.kind != "matmul":
@@ -154,7 +157,8 @@ def _operands(graph: Graph) -> dict[int, tuple[Operand, Operand]]:
         which = 1 if sides[1][0] else 0
         weight, other = (b, a) if which else (a, b)
         layer = graph.buffers[weight.buffer].name
-        role = Role.ACTIVATION if sides[which][1] else Role.ERROR
+        sums_later = sides[which][1]
+        role = Role.ACTIVATION if sums_later == forward.setdefault(layer, sums_later) else Role.ERROR
         if role is Role.ACTIVATION:
             layer_of.setdefault(other.buffer, layer)
         pair = (Operand(role, layer), Operand(Role.WEIGHT, layer))
