@@ -306,8 +306,9 @@ class PrioritizedEpisodeReplayBuffer(
         self._last_sampled_indices.clear()
 
     def get_state(self) -> dict[str, Any]:
-        """Return a copy of everything that the buffer holds, in the format of RLlib's class, and `rng`."""
-        return _copied(super().get_state()) | {"rng": self.rng.bit_generator.state}
+        """Return a copy of everything that the buffer holds, in the format of RLlib's class with two names more."""
+        own = {"rng": self.rng.bit_generator.state, "_awaiting": sorted(self._awaiting)}
+        return _copied(super().get_state()) | own
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Replace what the buffer holds by a state of this class or of RLlib's.
@@ -324,7 +325,7 @@ class PrioritizedEpisodeReplayBuffer(
             self.rng.bit_generator.state = state["rng"]
         self.episodes.clear()
         super().set_state(_copied(state))
-        self._awaiting = set(self._last_sampled_indices)
+        self._awaiting = set(state.get("_awaiting", self._last_sampled_indices))
 
 
 def _transitions_alone(name: str, value: Any, allowed: tuple[Any, ...]) -> Any:

@@ -9,7 +9,19 @@ from pathlib import Path
 
 import numpy as np
 from refusals import message, refused
-from rllib_buffers import Ours, Own, answer, chunk, contents, draws, filled, restored, same, trained
+from rllib_buffers import (
+    Ours,
+    Own,
+    answer,
+    chunk,
+    contents,
+    draws,
+    filled,
+    priorities,
+    restored,
+    same,
+    trained,
+)
 
 
 def check_a_seed_repeats_the_draws():
@@ -83,7 +95,17 @@ def check_each_reads_the_state_of_the_other():
     own, ours = trained(Own).get_state(), trained(Ours).get_state()
     for name in ("_sum_segment", "_min_segment"):
         np.testing.assert_array_equal(own[name][1:], ours[name][1:])
-    assert set(own) == set(ours) - {"rng"}
+    assert set(own) == set(ours) - {"rng", "_awaiting"}
+
+
+def check_a_state_before_an_update_tells_which_timesteps_were_evicted():
+    buffer = filled(Ours, (10, 10))
+    sampled = buffer.sample(256)
+    buffer.add(chunk(200, 1, "evicts ten"))
+    read = restored(buffer)
+    for each in (buffer, read):
+        answer(each, sampled)
+    assert priorities(read) == priorities(buffer)
 
 
 def check_a_state_of_another_capacity_is_refused_and_changes_nothing():
