@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, cast
 
 import numpy as np
@@ -55,6 +56,16 @@ def dtype_name(dtype: torch.dtype) -> str:
     if name not in ITEM_BYTES:
         raise UnsupportedOperationError(f"dtype {name}: the step graph has {', '.join(ITEM_BYTES)}")
     return name
+
+
+def _category(dtype: str) -> int:
+    """Return 0 for flags, 1 for integers and 2 for floating-point numbers."""
+    return 0 if dtype == "bool" else 1 + dtype.startswith("float")
+
+
+def _number_dtype(number: Number) -> str:
+    """Return the dtype that a number among a comparison's operands asks for; flags can be 0 and 1, too."""
+    return "float32" if isinstance(number, float) else "bool" if number in (0, 1) else "int64"
 
 
 class Builder:
@@ -161,11 +172,19 @@ class Builder:
             return "bool"
         if op not in COMPARISONS:
             return dtype
+        # As PyTorch promotes: tensors without dimensions and numbers count where they are of a higher category.
         tensors = [o for o in operands if isinstance(o, View | Splat)]
-        ranked = [o for o in tensors if len(o.shape) > 0] or tensors
-        common = np.result_type(*(self.dtype_of(o) for o in ranked))
-        has_float_number = any(isinstance(o, float) for o in operands)
-        return "float32" if has_float_number and common.kind in "iub" else str(common)
+        groups = (
+            [self.dtype_of(o) for o in tensors if o.shape],
+            [self.dtype_of(o) for o in tensors if not o.shape],
+            [_number_dtype(o) for o in operands if not isinstance(o, View | Splat)],
+        )
+        common = "bool"
+        for dtypes in groups:
+            found = reduce(torch.promote_types, (getattr(torch, name) for name in dtypes), torch.bool)
+            if _category(dtype_name(found)) > _category(common):
+                common = dtype_name(found)
+        return common
 
     def _identity(self, op: str, values: list[Value], shape: tuple[int, ...], dtype: str) -> Value | None:
         """Return the operand itself if the operation changes nothing (x * 1, x + 0, ...), else None."""

@@ -28,6 +28,8 @@ FUNCTIONS: dict[str, Callable[[Tensor, Tensor], object]] = {
     + functional.leaky_relu(x) + functional.relu6(x) + functional.logsigmoid(x) + functional.mish(x),
     "rounding": lambda x, y: x.floor() + x.ceil() + x.round() + x.sign() + torch.remainder(x, 0.7),
     "comparison": lambda x, y: torch.where((x > y) | (x <= -1) & ~(x == 0), x, y),
+    "comparison of kinds": lambda x, y: ((x * 3).long() > torch.tensor(0.5)).to(x.dtype)
+    + ((x * 3).long() < y.mean()).to(x.dtype) + ((x > 0) < 2).to(x.dtype) + ((x * 3).long() >= y).to(x.dtype),
     "limits": lambda x, y: x.clamp(-1, 1) + torch.maximum(x, y) + torch.minimum(x, y) + x.clamp(min=0),
     "bounded": lambda x, y: functional.hardtanh(x, -1, 1) + functional.hardtanh(x, -0.5, 1.5) + functional.hardtanh(x),
     "whole quotients": lambda x, y: ((x * 3).long() // 2).to(x.dtype) + ((x * 3).long() // -4).to(x.dtype),
@@ -69,7 +71,8 @@ def test_traced_functions_give_what_pytorch_gives(name: str) -> None:
 
 
 DIFFERENTIABLE = sorted(
-    set(FUNCTIONS) - {"positions", "constants", "one hot", "whole quotients", "sums of flags"}
+    set(FUNCTIONS)
+    - {"positions", "constants", "one hot", "comparison of kinds", "whole quotients", "sums of flags"}
 )
 
 
