@@ -379,13 +379,20 @@ def _looked_up(view: View, axis: int, index: str) -> str:
     return f"{_offset(strides)} + {index} * {view.strides[axis]}"
 
 
+def _from_either_end(index: str, size: int) -> str:
+    """Return an index into `size` elements, of which a negative one counts from the end, as in PyTorch."""
+    return f"({index} < 0 ? {index} + {size} : {index})"
+
+
 def _pick(node: Node, buffers: list[Buffer], index: str) -> list[Launch]:
     (x, i), y = node.inputs, node.outputs[0]
     body = "".join(
         _pointer(k, buffer, name) for k, (buffer, name) in enumerate(zip(buffers, "xiy", strict=True))
     )
     body += _coordinates(y.shape, "item")
-    body += f"y[{_offset(y.strides)}] = x[{_looked_up(x, node.attributes['axis'], f'i[{index}]')}];"
+    axis = node.attributes["axis"]
+    place = _from_either_end(f"i[{index}]", x.shape[axis])
+    body += f"y[{_offset(y.strides)}] = x[{_looked_up(x, axis, place)}];"
     return [_launch(body, (x, i, y), prod(y.shape))]
 
 
@@ -405,8 +412,8 @@ def _scatter_add(node: Node, buffers: list[Buffer]) -> list[Launch]:
     shape = [1 if k == axis else size for k, size in enumerate(i.shape)]
     add = "".join(_pointer(k, b, name) for k, (b, name) in enumerate(zip(buffers[1:], "isy", strict=True)))
     add += _coordinates(shape, "item") + f"for (LONG n = 0; n < {i.shape[axis]}; ++n)\n"
-    target = _looked_up(y, axis, f"i[{_looked_up(i, axis, 'n')}]")
-    add += f"y[{target}] += s[{_looked_up(s, axis, 'n')}];"
+    place = _from_either_end(f"i[{_looked_up(i, axis, 'n')}]", y.shape[axis])
+    add += f"y[{_looked_up(y, axis, place)}] += s[{_looked_up(s, axis, 'n')}];"
     return [_launch(copy, (x, y), prod(y.shape)), _launch(add, (i, s, y), prod(shape))]
 
 

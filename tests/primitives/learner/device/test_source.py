@@ -150,6 +150,18 @@ def test_whole_numbers(kind: str) -> None:
         assert found.tolist() == right.tolist()
 
 
+@every_kind_with_barriers
+def test_negative_indices_count_from_the_end(kind: str) -> None:
+    def step(state: Any, batch: Any) -> Any:
+        x, i = batch["x"], batch["i"]
+        return {"w": state["w"] + 1}, (x[i], torch.zeros(4, 3).index_put((i,), x, accumulate=True))
+
+    inputs = {"x": torch.arange(12.0).reshape(4, 3), "i": torch.tensor([-1, 0, 3, -4])}
+    graph = trace(step, ({"w": torch.zeros(1)}, inputs))
+    for found, right in zip(results(kind, graph, inputs).values(), step({"w": 0}, inputs)[1], strict=True):
+        np.testing.assert_array_equal(found, right.numpy())
+
+
 def every_kind_of_node() -> Graph:
     """A step with the kinds that the algorithms' small networks lack."""
 
