@@ -114,7 +114,7 @@ def test_greedy_episodes_begin_where_this_project_s_own_do(agent):
         item = workloads.load(name)
         still, own = Still(), Evaluation(item, 7)
         theirs = still.evaluate(item.tables()["environment"], 7, 3)
-        assert theirs == own.returns(still.greedy, 3)
+        assert theirs == pytest.approx(own.returns(still.greedy, 3), rel=1e-9)  # actions are rounded apart
 
 
 def test_learner_and_replay_alone_take_no_round(agent):

@@ -132,7 +132,7 @@ def test_a_replay_manager_on_the_learners_gpu(tmp_path: Path) -> None:
     assert found.outcome is Outcome.REPRODUCED
     assert found.ours[0].value == pytest.approx(30)
     assert verdict("MAP-F13-sharing", tmp_path, *rows(50)).finding.outcome is Outcome.IN_KIND
-    assert verdict("MAP-F13-sharing", tmp_path, *rows(130)).finding.outcome is Outcome.NOT_REPRODUCED
+    assert verdict("MAP-F13-sharing", tmp_path, *rows(130)).finding.outcome is Outcome.NO_VERDICT
     assert verdict("MAP-F13-sharing", tmp_path, *rows(101)).finding.outcome is Outcome.NO_VERDICT
     assert verdict("MAP-F13-sharing", tmp_path, *rows(99)).finding.outcome is Outcome.NO_VERDICT
     assert verdict("MAP-F13-sharing", tmp_path, *rows(70)[1:]).finding.outcome is Outcome.NOT_RUN

@@ -68,8 +68,8 @@ def test_a_class_keeps_its_body_and_loses_its_docstring() -> None:
     bare, documented = (
         ast.parse(f"class A:\n{doc}    x: int = 1\n    y = 'text'\n") for doc in ("", "    'About it.'\n")
     )
-    assert sources._told(bare) == sources._told(documented)
-    assert "'text'" in repr(sources._told(bare))
+    assert sources._as_tuples(bare) == sources._as_tuples(documented)
+    assert "'text'" in repr(sources._as_tuples(bare))
 
 
 @pytest.mark.parametrize(
