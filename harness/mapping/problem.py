@@ -67,7 +67,7 @@ class Problem:
 
     @property
     def item_bytes(self) -> int:
-        """Return the bytes of a transition that is sent over a link."""
+        """Return the bytes of a transition as it is stored, and sent over a link."""
         return self.stored_bytes or self.item_words * WORD_BYTES
 
     @property

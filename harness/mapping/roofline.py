@@ -14,9 +14,10 @@ B is the batch size, S the number of the tree's pipelines, F the children of a n
 the roofline. A tree whose sums do not fit in an FPGA's memory on chip also takes the traffic of its external memory,
 as on a processor.
 
-`storage.gather` and `storage.insert` take the traffic of their rows. A row is read and written; on an FPGA it crosses
-the memory's port once, because a gather streams rows to the learner, and an insertion stores what a link brings. An
-insertion is of one transition, in the storage and in the tree, as in a profile, unless more are asked for.
+`storage.gather` and `storage.insert` take the traffic of their rows, in the bytes that are stored: frames are bytes. A
+row is read and written; on an FPGA it crosses the memory's port once, because a gather streams rows to the learner,
+and an insertion stores what a link brings. An insertion is of one transition, in the storage and in the tree, as in a
+profile, unless more are asked for.
 
 If a platform gives a peak of another type than float32, that peak is used and marked: the U200's peak is for int32.
 Missing numbers are not guessed. Without a peak or a bandwidth no time is modelled; without a launch time, or a
@@ -165,7 +166,7 @@ def modelled_times(
             )
         learner, rmm, storage = _TARGETS[device.kind]
         on = _Roofline(platform.name, device, problem.batch_size)
-        batch, row_bytes = problem.batch_size, problem.item_words * WORD_BYTES
+        batch, row_bytes = problem.batch_size, problem.item_bytes
         found = explored(device)
         if found.learner_lacks:
             yield Refused("learner.step", learner, found.learner_lacks)

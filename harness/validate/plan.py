@@ -36,7 +36,7 @@ from placerl.harness.loop.schedule import STRICT, Fusion
 from placerl.harness.mapping import VALIDATED, Loop, Platform, Problem, predict
 from placerl.harness.mapping import Mapping as Placement
 from placerl.harness.mapping.candidates import COMPARED_ONLY
-from placerl.harness.mapping.problem import WORD_BYTES, problem_of
+from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.strategies.composed_loop import NAMES
 from placerl.harness.mapping.target import CPU, NATIVE
 from placerl.harness.measure import protocol as measure
@@ -453,7 +453,7 @@ def board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[Pi
         yield replace(row, suite=SUITE, device=FPGA.device, target=str(FPGA), board=BOARD)
     speed = _with_board().bytes_per_s(BOARD, BOARD)
     for primitive, rows in (("storage.gather", batch_size), ("storage.insert", 1)):
-        copied = rows * problem.item_words * WORD_BYTES
+        copied = rows * problem.item_bytes
         yield PieceTime(
             suite=SUITE,
             workload=item.name,

@@ -88,6 +88,15 @@ def test_storage_reads_and_writes_each_row_and_an_fpga_streams_it() -> None:
     assert seconds("fpga", "storage.insert", last_level_cache_mb=1) == near(20 / 1e9)
 
 
+def test_a_row_is_copied_in_the_bytes_that_are_stored_whatever_its_words() -> None:
+    """Frames are bytes, of which a word holds four."""
+    frames = Problem(batch_size=32, item_words=5, stored_bytes=8)
+    assert times("cpu", problem=frames)["storage.gather"].entry.time_s == near(2 * 32 * 8 / 1e9)
+    assert times("cpu", problem=frames)["storage.insert"].entry.time_s == near(2 * 8 / 1e9)
+    board = times("fpga", problem=frames, last_level_cache_mb=1)
+    assert board["storage.gather"].entry.time_s == near(32 * 8 / 1e9)
+
+
 @pytest.mark.parametrize(
     ("items", "pipelines", "sample_cycles"),
     [

@@ -95,22 +95,22 @@ def test_cells_are_those_of_the_grid_with_their_own_or_the_given_time() -> None:
 def test_the_board_s_rows_are_its_cycles_and_copies_at_the_bandwidth_of_its_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Hopper's transition is 27 words of 4 bytes."""
+    """Hopper's transition is stored in 105 bytes: 26 words of 4 bytes, and whether it ended the episode."""
     times = {"suite": "simulated_profile", "quantity": "time_per_call", "unit": "s"}
     counted = training_row("fpga:u200", 1.0, **times, details={"cycles": 9})
     on_two = replace(counted, primitive="learner.pipeline_step in 2 streams")  # what no round is run with
     monkeypatch.setattr(simulated, "profile", lambda *arguments: [counted, on_two])
     item = workloads.load("hopper-ddpg")
     board = platforms.load(simulated.DEVICES[plan.BOARD].platform).find("fpga")
-    first, gather, insert = plan.board_rows(item, 32, Problem(32, 27))
+    first, gather, insert = plan.board_rows(item, 32, Problem(32, 27, stored_bytes=105))
     assert (first.suite, first.where) == ("validation", "fpga")
     assert details_of(first) == {"cycles": 9, "target": "fpga", "board": "fpga:u200"}
     assert [row.primitive for row in (gather, insert)] == ["storage.gather", "storage.insert"]
     for row, rows in ((gather, 32), (insert, 1)):
-        assert row.value == pytest.approx(rows * 27 * 4 / (board.memory_gb_s.value * 1e9))
+        assert row.value == pytest.approx(rows * 105 / (board.memory_gb_s.value * 1e9))
         assert (row.provenance, row.unit, row.batch_size) == (Provenance.MODELLED, "s", 32)
         assert (row.suite, row.workload, row.who) == ("validation", "hopper-ddpg", "fpga")
-        assert row.formula.startswith(f"{rows * 27 * 4} B / ")
+        assert row.formula.startswith(f"{rows * 105} B / ")
 
 
 @pytest.mark.parametrize("with_board", [True, False])
