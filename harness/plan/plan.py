@@ -5,7 +5,7 @@ workload's primitives at one batch size. Each cell is measured once and stored a
 interrupted run continues with the next cell: a finished one is never repeated.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -119,7 +119,10 @@ def simulated_prediction_cell(item: Workload, batch_size: int, device: str) -> C
         timed = run.rows(PieceTime, suite=Suite.PROFILE, workload=item.name, batch_size=batch_size)
         counted = run.rows(PieceTime, suite=simulated.SUITE, workload=item.name, batch_size=batch_size)
         table = [*timed, *(row for row in counted if row.device == device)]
-        return _under_these_conditions(simulated.predictions(item, batch_size, table, device))
+        rows = beside_added(
+            lambda times: simulated.predictions(item, batch_size, times, device), table, {device}
+        )
+        return _under_these_conditions(rows)
 
     key = f"prediction/{item.name}/{batch_size}/{device}"
     needs = (_profile_key(item, batch_size), simulated.cell_key(item.name, batch_size, device))
@@ -181,6 +184,49 @@ def beside_others(row: PredictedRate, share: float = 1.0) -> PredictedRate:
     needed = min(cores, BUSY_THREADS.get(VALIDATED[row.strategy].loop, 1))
     lacks = cores - (noise.busy_cores or 0.0) < needed - SPARED
     return predict.under_load(row, share, noise.warning() if lacks else "")
+
+
+def beside_added(
+    predicting: Callable[[Sequence[PieceTime]], Sequence[PredictedRate]],
+    times: Sequence[PieceTime],
+    added: Collection[str],
+) -> list[PredictedRate]:
+    """Return predictions for this machine with added devices, as a CPU quota and the processes that run now leave them.
+
+    A quota stops this machine's threads, not a device that is added to it. The machine's own mappings are multiplied
+    by the quota, as without the devices. Those with a part on such a device are predicted from times of this machine
+    that are as much longer, and the strategies choose among these rates.
+
+    Args:
+        predicting: returns the predictions from times.
+        times: of this machine and of the added devices.
+        added: names of the devices, such as "fpga:u200".
+    """
+    share, whole = cpu_quota().share, predicting(times)
+    if share == 1:
+        return [beside_others(row) for row in whole]
+    own = {
+        (row.strategy, row.mapping): row
+        for row in whole
+        if row.value is not None and not Mapping.parse(row.mapping).devices & set(added)
+    }
+    slowed = [row if row.device in added else _longer(row, 1 / share) for row in times]
+    rows = []
+    for row in predicting(slowed):
+        alone = own.get((row.strategy, row.mapping))
+        if alone is None:
+            rows.append(beside_others(row))
+        else:
+            chosen = replace(alone, chosen=row.chosen, slow_chosen=row.slow_chosen)
+            rows.append(beside_others(chosen, share))
+    return rows
+
+
+def _longer(row: PieceTime, factor: float) -> PieceTime:
+    ends = {
+        name: end * factor for name in ("value", "low", "high") if (end := getattr(row, name)) is not None
+    }
+    return replace(row, **ends)
 
 
 def _again_if_out_of_date(cell: Cell) -> Cell:

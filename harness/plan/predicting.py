@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from placerl.harness import platforms, workloads
@@ -174,9 +175,13 @@ def _with_changes(
     timed = [row for row in profiled(run, item, tier, precisions) if isinstance(row, PieceTime)]
     counted = simulated(run, item, device) if device is not None else ()
     timed += [row for row in counted if isinstance(row, PieceTime) and row.device == device]
-    share = cpu_quota().share if device is None else 1.0  # as of the predictions that stand next to these
-    rows = predict.with_slow_links(item, item.training.batch_size, timed, host)
-    return [plan.beside_others(row, share) for row in rows]
+
+    def rows(times: Sequence[PieceTime]) -> list[PredictedRate]:
+        return predict.with_slow_links(item, item.training.batch_size, times, host)
+
+    if device is None:
+        return [plan.beside_others(row, cpu_quota().share) for row in rows(timed)]
+    return plan.beside_added(rows, timed, {device})
 
 
 @dataclass(frozen=True)
@@ -260,7 +265,10 @@ def predictions(  # noqa: PLR0913 (the options of a command)
                 own = [*profiled(run, item, time_to_spend), *simulated(run, item, lent.BOARD)]
                 timed = [row for row in own if isinstance(row, PieceTime)]
                 inputs = gpu.rows(item.name, size)
-                rows = lent.predictions(item, size, timed, gpu, platforms.of_this_machine(), changes)
+                with_gpu = partial(
+                    lent.predictions, item, size, gpu=gpu, host=platforms.of_this_machine(), changes=changes
+                )
+                rows = plan.beside_added(with_gpu, timed, {lent.BOARD, gpu.location})
                 return Predictions(item, inputs, rows, elsewhere)
             if changes:
                 rows = _with_changes(run, item, time_to_spend, others, device, changes)

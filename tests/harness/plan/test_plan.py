@@ -378,6 +378,7 @@ def test_the_rows_of_one_simulated_device_and_what_was_timed_make_its_prediction
         replace(timed, suite="run"),
     ]
     run.finish("profile", [timed, *counted, *others])
+    monkeypatch.setattr(plan, "last_noise", lambda: None)
     monkeypatch.setattr(simulated, "predictions", lambda item, size, table, device: table)
     table = plan.simulated_prediction_cell(CARTPOLE, 32, "fpga:u200").measure(run, silent)
     assert [(one.suite, one.device) for one in table] == [

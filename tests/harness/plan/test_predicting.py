@@ -1,7 +1,7 @@
 """What several commands share: measured first where the run does not hold it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from placerl.harness.measure.cpu_quota import CpuQuota
 from placerl.harness.measure.noise import Noise
 from placerl.harness.plan import plan, predicting, tiers
 from placerl.harness.platforms import this_machine
+from placerl.harness.store.rows import PieceTime, PredictedRate
 from placerl.harness.store.store import Run, Store
 from placerl.harness.workloads import Workload
 from tests.harness.measure import trees
@@ -125,13 +126,14 @@ def test_a_prediction_states_the_quota_and_the_noise_under_which_it_was_made(
     assert (row.value, row.status, row.reason) == (CHOICE.value, "too_noisy", noise.warning())
 
 
-@pytest.mark.parametrize(("device", "share"), [(None, 0.5), ("fpga:u200", 1.0)])
+@pytest.mark.parametrize("device", [None, "fpga:u200"])
 def test_a_change_of_this_machine_is_predicted_under_the_quota_as_the_machine_itself_is(
-    run: Run, monkeypatch: pytest.MonkeyPatch, device: str | None, share: float
+    run: Run, monkeypatch: pytest.MonkeyPatch, device: str | None
 ) -> None:
-    """Both are shown side by side; with a simulated device neither is multiplied."""
+    """Both are shown side by side; a mapping without a part on the simulated device is this machine's own."""
     monkeypatch.setattr(plan, "last_noise", lambda: None)
-    monkeypatch.setattr(predicting, "cpu_quota", lambda: CpuQuota(0.5))
+    for module in (plan, predicting):
+        monkeypatch.setattr(module, "cpu_quota", lambda: CpuQuota(0.5))
     monkeypatch.setattr(predicting.platforms, "of_this_machine", lambda: None)
     monkeypatch.setattr(predicting.simulated_profile, "with_device", lambda host, _: host)
     monkeypatch.setattr(predicting.what_if, "changed", lambda host, _: host)
@@ -139,7 +141,35 @@ def test_a_change_of_this_machine_is_predicted_under_the_quota_as_the_machine_it
     monkeypatch.setattr(predicting, "simulated", lambda *_: [])
     monkeypatch.setattr(predicting.predict, "with_slow_links", lambda *_: [CHOICE])
     (row,) = predicting._with_changes(run, CARTPOLE, QUICK, (), device, ["device.cpu.cores=8"])
-    assert row.value == share * CHOICE.value
+    assert row.value == CHOICE.value / 2
+
+
+def test_with_a_device_own_mappings_keep_their_share_and_those_on_it_have_slower_times_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A quota of half a core doubles each time of this machine, but none of the board, which is then the choice."""
+    monkeypatch.setattr(plan, "last_noise", lambda: None)
+    monkeypatch.setattr(plan, "cpu_quota", lambda: CpuQuota(0.5))
+    here, there = replace(TIME, value=1e-3), replace(TIME, value=1.5e-3, device="fpga:u200")
+
+    def predictions(times: Sequence[PieceTime]) -> list[PredictedRate]:
+        host_s, board_s = (row.value or 0.0 for row in times)
+        rates = {
+            "native-native-cpu": 1 / host_s,
+            "fpga:u200-native-cpu": 1 / (board_s + host_s),
+            "fpga:u200-fpga:u200-fpga:u200": 1 / board_s,
+        }
+        best = max(rates.values())
+        return [
+            replace(CHOICE, value=rate, mapping=mapping, chosen=rate == best)
+            for mapping, rate in rates.items()
+        ]
+
+    rows = plan.beside_added(predictions, [here, there], {"fpga:u200"})
+    assert [row.value for row in rows] == pytest.approx([500, 1 / 3.5e-3, 1 / 1.5e-3])
+    assert [row.chosen for row in rows] == [False, False, True]
+    monkeypatch.setattr(plan, "cpu_quota", lambda: CpuQuota(2.0))
+    assert plan.beside_added(predictions, [here, there], {"fpga:u200"}) == predictions([here, there])
 
 
 @pytest.mark.parametrize(
