@@ -20,7 +20,7 @@ TIMES = shipped("results", "papers", "prl_authors_times.csv")
 WORKLOAD, BATCH_SIZE, INSERTED = "cartpole-dqn", 512, 256
 _DEVICES = {
     "CPU": (Target("torch"), Target("native")),
-    "GPU1": (Target("torch", "cuda:0"), Target("cuda", "0")),
+    "GPU1": (Target("torch", "cuda"), Target("cuda")),
     "GPU2": (Target("torch", "cuda:1"), Target("cuda", "1")),
     "FPGA": (Target("fpga"), Target("fpga")),
 }

@@ -16,6 +16,7 @@ from placerl.primitives.replay import device
 # Backends with a device of their own; every other backend runs on the CPU unless its location names a device.
 # OpenCL has its own memory even if its device is the CPU: its data is copied to and from it.
 _HOME = {"cuda": "cuda", "fpga": "fpga", "opencl": "opencl"}
+_FIRST_CUDA = "cuda:0"
 
 
 _TARGET = re.compile(r"(?P<backend>[^:\[\]]+)(\[(?P<precision>[^\[\]]*)\])?(:(?P<location>[^\[\]]+))?")
@@ -39,7 +40,8 @@ class Target:
     def parse(cls, text: str) -> "Target":
         """Return the target that a text names.
 
-        The text is `BACKEND`, `BACKEND:DEVICE`, `BACKEND[PRECISION]` or `BACKEND[PRECISION]:DEVICE`.
+        The text is `BACKEND`, `BACKEND:DEVICE`, `BACKEND[PRECISION]` or `BACKEND[PRECISION]:DEVICE`. The first CUDA
+        device, `cuda:0`, is named `cuda`, so that parts that name it in either way are on one device.
 
         Raises:
             ValueError: the text has another form.
@@ -55,7 +57,12 @@ class Target:
             raise UserError(
                 "command line", f"precision of {text}", precision or "nothing", ", ".join(PRECISIONS)
             )
-        return cls(match["backend"], match["location"] or "", precision)
+        backend, location = match["backend"], match["location"] or ""
+        if f"{backend}:{location}" == _FIRST_CUDA:
+            location = ""
+        elif location == _FIRST_CUDA:
+            location = _HOME["cuda"]
+        return cls(backend, location, precision)
 
     @property
     def in_floats(self) -> "Target":

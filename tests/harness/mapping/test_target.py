@@ -72,6 +72,14 @@ def test_the_device_a_target_occupies(text: str, device: str) -> None:
     assert Target.parse(text).device == device
 
 
+def test_the_first_cuda_device_is_one_whether_or_not_it_is_numbered() -> None:
+    numbered = Mapping.parse("torch[fixed16]:cuda:0-cuda:0-cuda:0")
+    assert numbered == Mapping.parse("torch[fixed16]:cuda-cuda-cuda")
+    assert (str(numbered), numbered.devices) == ("torch[fixed16]:cuda-cuda-cuda", {"cuda"})
+    for other in ("torch:cuda:1", "cuda:1", "cuda:h200", "opencl:0", "fpga:u200"):
+        assert str(Target.parse(other)) == other
+
+
 def test_a_mapping_occupies_each_device_once() -> None:
     assert Mapping.parse("torch:cuda-native-cpu").devices == {"cuda", "cpu"}
     assert Mapping.parse("fpga:u200-fpga:u200-cuda").devices == {"fpga:u200", "cuda"}
