@@ -50,6 +50,9 @@ def problem() -> Problem:
     """Return the workload's properties that the authors' composer assumes by default.
 
     A transition of CartPole has 12 words: two states of 4, 2 for the action, the reward and the end of the episode.
+
+    The time of an insertion is that of the authors' call, of `INSERTED` transitions. Its transfer in Equation 6 is that
+    of one, because `update_interval` is 1: 12,240 bytes less, which take at most 1.6 us over the platform's links.
     """
     return Problem(batch_size=BATCH_SIZE, item_words=12, actors=INSERTED)
 
