@@ -1,5 +1,6 @@
 """Prints what a report says in at most 40 lines: the answers first, then the verdicts by paper, then where more is."""
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from rich.table import Table
 
 from placerl.harness import papers
 from placerl.harness.cli.common import in_short, out, print_json, say
-from placerl.harness.core.revision import store_path
+from placerl.harness.core.revision import RESULTS, store_path
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.number import Number
@@ -54,10 +55,13 @@ def write_report(results: Path, as_json: bool, references: Path | None = None, o
     _print_answers(content)
     out.print(_verdicts(content))
     waiting = sum(bool(verdict.needs) for verdict in content.verdicts)
+    where = "" if results == RESULTS else f" --results {shlex.quote(str(results))}"
     missing = (
-        f"; {waiting} not run: placerl claims --verdict 'not run' says what each needs" if waiting else ""
+        f"; {waiting} not run: `placerl claims --verdict 'not run'{where}` says what each needs"
+        if waiting
+        else ""
     )
-    say(f"All claims with their numbers: placerl claims{missing}.")
+    say(f"All claims with their numbers: `placerl claims{where}`{missing}.")
     if timed:
         say(f"{noisy:,} of {timed:,} timed rows too noisy ({noisy / timed:.1%})")
     say(f"Report: {page.resolve()}")

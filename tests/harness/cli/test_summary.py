@@ -31,7 +31,7 @@ def test_the_answers_come_first_and_the_report_last(placerl: Placerl, tmp_path: 
     assert next_to.rstrip().endswith("faster")
     assert "off in the median, 6 of 6 within 5% (modelled)\n  on measured devices; " in outcome.out
     assert "with a simulated FPGA" not in outcome.out
-    assert "placerl claims --verdict 'not run'" in outcome.out
+    assert f"`placerl claims --verdict 'not run' --results {tmp_path}`" in outcome.out
     assert lines[-1] == f"Report: {tmp_path / 'report' / 'index.html'}"
 
     verdicts = reading.read(tmp_path / "placerl.sqlite").verdicts
@@ -40,6 +40,20 @@ def test_the_answers_come_first_and_the_report_last(placerl: Placerl, tmp_path: 
     for paper in ("MAP", "FIX"):
         counted = next(line for line in lines if line.startswith(f"{paper} "))
         assert sum(map(int, counted.split()[1:])) == sum(verdict.paper == paper for verdict in verdicts)
+
+
+@pytest.mark.usefixtures("pages_not_written")
+def test_the_commands_that_say_more_name_the_folder_unless_it_is_the_default(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("results", "my results"):
+        (tmp_path / folder).mkdir()
+        sample.write(tmp_path / folder / "placerl.sqlite")
+    monkeypatch.chdir(tmp_path)
+    summary.write_report(Path("results"), as_json=False)
+    assert "numbers: `placerl claims`" in capsys.readouterr().out
+    summary.write_report(Path("my results"), as_json=False)
+    assert "numbers: `placerl claims --results 'my results'`" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("pages_not_written")
