@@ -25,6 +25,7 @@ from placerl.harness.machines import rates
 from placerl.harness.machines.bundle import Bundle
 from placerl.harness.machines.predicting import BOUNDS, leave_one_out
 from placerl.harness.machines.renting import accepted
+from placerl.harness.machines.sent_file import content_hash
 from placerl.harness.machines.variants import VARIANTS, measured
 from placerl.harness.store.rows import BenchResult
 
@@ -216,6 +217,8 @@ def bench(
         found = f"{len(others)} bundles of other machines and {len(asked)} variants"
         raise UserError("command line", "--bundles", found, f"at least {LEAST} together", names=())
     sent = {path.stem: accepted(path) for path in others}
+    # A folder with other bundles, or with other content of one, is another cell.
+    of = f"/{content_hash({name: one.hash for name, one in sent.items()})[:12]}" if sent else ""
 
     def measure(report: Report) -> Sequence[BenchResult]:
         machines = {}
@@ -227,7 +230,7 @@ def bench(
     return Bench(
         SUITE,
         BenchResult,
-        [cell(f"{SUITE}/{workload}/{batch_size}", measure)],
+        [cell(f"{SUITE}/{workload}/{batch_size}{of}", measure)],
         table,
         selecting=("workload", "batch_size"),
     )

@@ -33,6 +33,32 @@ def test_bundles_that_are_there_are_judged(
     assert all(row["low"] < row["value"] < row["high"] for row in rows)
 
 
+def test_a_bundle_that_joins_the_folder_or_changes_is_judged_without_again(
+    placerl: Placerl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(renting, "problems", lambda bundle: [])  # they are invented
+    folder = tmp_path / "bundles"
+    options = ["--variants", "none", "--bundles", str(folder), "--results", str(tmp_path), "--json"]
+
+    def measured() -> dict[str, list[float]]:
+        by_machine: dict[str, list[float]] = {}
+        for row in json.loads(placerl("bench", "cards", *options).out):
+            if "measured_s" in row:
+                by_machine.setdefault(row["machine"], []).append(row["measured_s"])
+        return {name: sorted(times) for name, times in by_machine.items()}
+
+    for seed in range(3):
+        invented(seed).write(folder / f"machine-{seed}.json")
+    three = measured()
+    assert three.keys() == {"machine-0", "machine-1", "machine-2"}
+    invented(3).write(folder / "machine-3.json")
+    four = measured()
+    assert four.keys() == {*three, "machine-3"}
+    invented(4).write(folder / "machine-3.json")
+    changed = measured()
+    assert {name for name in four if changed[name] != four[name]} == {"machine-3"}
+
+
 def test_one_machine_cannot_be_left_out(placerl: Placerl, tmp_path: Path) -> None:
     invented(0).write(tmp_path / "alone.json")
     folders = ["--bundles", str(tmp_path), "--results", str(tmp_path)]
