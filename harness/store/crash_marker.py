@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from placerl.harness.core.errors import UserError
+from placerl.harness.core.files import write_atomically
+
 MAX_CRASHES = 4
 """A cell in which the process crashed this many times in a row is recorded as failed, so that others can follow.
 
@@ -43,9 +46,10 @@ def crash_marker(store: Path, run: str, cell: str) -> Iterator[int]:
 
 
 def _write(path: Path, deaths: dict[str, int]) -> None:
-    with suppress(OSError):  # on a full disk the cell itself reports the error
+    text = json.dumps({"deaths": deaths})
+    with suppress(OSError, UserError):  # on a full disk the cell itself reports the error
         if deaths:
-            path.write_text(json.dumps({"deaths": deaths}))
+            write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
         else:
             path.unlink(missing_ok=True)
 

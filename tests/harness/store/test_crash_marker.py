@@ -87,3 +87,20 @@ def test_no_deaths_are_known_from_a_file_with_other_content(store: Path, content
     noted(store).write_text(content)
     assert known(store, "b") == 0
     assert known(store, "b") == 1
+
+
+def test_a_write_that_breaks_off_keeps_the_deaths(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(3):
+        die_in(store, "b")
+    whole = noted(store).read_bytes()
+
+    def breaks_off(path: Path, text: str, **_: object) -> int:
+        path.write_bytes(text.encode()[:5])
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Path, "write_text", breaks_off)
+    with crash_marker(store, "run", "a") as deaths:
+        assert deaths == 0
+        assert noted(store).read_bytes() == whole
+    assert noted(store).read_bytes() == whole
+    assert list(store.parent.iterdir()) == [noted(store)]
