@@ -23,6 +23,7 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.revision import revision
 from placerl.harness.core.row import Row
+from placerl.harness.plan.plan import tell_stored
 from placerl.harness.plan.tiers import Tier
 from placerl.harness.platforms import this_machine
 from placerl.harness.store.cell import Cell
@@ -259,6 +260,7 @@ class ClusterPlan:
             return False
         rows = [replace(row, node=answer.node) for row in answer.rows]
         cell.store(chain.run, rows)
+        tell_stored(chain.run, cell)
         if cell.failed(chain.run):
             self._failed.append(cell.key)
         return True

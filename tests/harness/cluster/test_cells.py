@@ -256,6 +256,17 @@ def test_a_machine_with_other_code_is_refused_by_name(
     assert execute(cluster, path, [counting("a", "c"), counting("b", "c")]) == []
 
 
+def test_a_cell_is_told_once_its_rows_are_stored(cluster: Cluster, tmp_path: Path) -> None:
+    told: list[tuple[str, bool]] = []
+
+    def telling(cell: Cell) -> Cell:
+        return replace(cell, stored=lambda run: told.append((cell.key, run.finished(cell.key))))
+
+    cells = [telling(counting("a")), telling(failing("b"))]
+    assert execute(cluster, tmp_path / "store.sqlite", cells) == ["b"]
+    assert told == [("a", True)]
+
+
 def test_a_comparison_goes_on_where_it_was_begun(
     start_cluster: Callable[..., Cluster], tmp_path: Path
 ) -> None:
