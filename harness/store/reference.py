@@ -1,10 +1,11 @@
 """Saves and loads reference runs: runs in `results/reference/`, which a report compares with a new run.
 
-A reference is two files: `<name>.json`, the run with its machine, and `<name>.parquet`, its measurements. To save the
-last run of a store: `python -m placerl.harness.store.reference results/placerl.sqlite standard`. To keep the file
-small for git, a row with very many samples (the returns of a training's episodes) keeps evenly spaced ones, and its
-notes give the original number (`samples_measured`). The samples of a timed row are times converted to full core
-speed; the times as the clock gave them are left out.
+A reference is two files: `<name>.json`, the run with its machine, and `<name>.parquet`, its measurements, whose
+metadata names the run: files of two runs are refused. To save the last run of a store:
+`python -m placerl.harness.store.reference results/placerl.sqlite standard`. To keep the file small for git, a row with
+very many samples (the returns of a training's episodes) keeps evenly spaced ones, and its notes give the original
+number (`samples_measured`). The samples of a timed row are times converted to full core speed; the times as the clock
+gave them are left out.
 """
 
 import argparse
@@ -38,6 +39,8 @@ Kept = Callable[[pd.DataFrame], "pd.Series[bool]"]
 """Says of each row of a table whether it is kept, by the columns that tables of every schema have."""
 MOST_SAMPLES = 1000
 """Most samples of a row that are saved: enough for its interval and its curve."""
+_RUN_KEY = "run_key"
+"""Name of the run's key in the metadata of its measurements; tables that were saved earlier have none."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ def save(store: Path, name: str, folder: Path = FOLDER) -> list[Path]:
         for row in found
     ]
     table = pd.DataFrame(rows, dtype=object)
+    table.attrs[_RUN_KEY] = run.key
     record = json.dumps(dataclasses.asdict(run), indent=1, sort_keys=True)
     written = [folder / f"{name}.parquet", folder / f"{name}.json"]
     write_atomically(written[0], lambda path: table.to_parquet(path, index=False, compression="zstd"))
@@ -217,7 +221,7 @@ def _load(path: Path, kept: Kept | None, *stamps: tuple[int, int] | None) -> Ref
     table_path = path.with_suffix(".parquet")
     try:
         run = TypeAdapter(RunRecord).validate_json(path.read_bytes())
-        cells, rows = read_rows(table_path, kept)
+        cells, rows = read_rows(table_path, kept, run.key)
     except (OSError, ValidationError, ValueError, TypeError, KeyError) as error:
         first_line = str(error).partition("\n")[0]
         raise UserError(
@@ -226,15 +230,23 @@ def _load(path: Path, kept: Kept | None, *stamps: tuple[int, int] | None) -> Ref
     return Reference(path.stem, run, rows, cells)
 
 
-def read_rows(path: Path, kept: Kept | None = None) -> tuple[tuple[str, ...], tuple[Row, ...]]:
+def read_rows(
+    path: Path, kept: Kept | None = None, run_key: str = ""
+) -> tuple[tuple[str, ...], tuple[Row, ...]]:
     """Return the cells and the rows of a reference's table, also of one that was saved with schema 1.
 
     Tables that were saved without cells have one for each suite, experiment, workload and batch size.
 
+    Args:
+        kept: chooses the rows; the others are not read.
+        run_key: key of the run whose measurements they must be, if the table names one; empty for any.
+
     Raises:
-        OSError, ValueError, TypeError, KeyError: it is no table that `save` wrote.
+        OSError, ValueError, TypeError, KeyError: it is no table that `save` wrote, or one of another run.
     """
     table = pd.read_parquet(path)
+    if run_key and (named := table.attrs.get(_RUN_KEY, run_key)) != run_key:
+        raise ValueError(f"measurements of run {named}, not of {run_key}")
     table = table if kept is None else table[kept(table)]
     plain = table.astype(object).where(table.notna(), None).to_numpy().tolist()
     records = [dict(zip(table.columns, values, strict=True)) for values in plain]

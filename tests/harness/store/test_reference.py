@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from placerl.harness.core.errors import UserError
@@ -92,6 +93,30 @@ def test_a_damaged_reference_is_named(store: Path, tmp_path: Path) -> None:
         reference.load(tmp_path)
     with pytest.raises(UserError, match="name: found"):
         reference.save(store, "../up", tmp_path)
+
+
+def test_files_of_two_runs_are_refused(tmp_path: Path) -> None:
+    """As a process leaves them that is killed between the two."""
+    with Store.open(tmp_path / "store.sqlite") as store:
+        for tier in ("quick", "standard"):
+            run = store.begin_run(tier, "revision", {"fingerprint": "here"})
+            run.finish("a", [profiled("sum_tree.sample", 1.0)])
+            reference.save(store.path, tier, tmp_path)
+    (tmp_path / "quick.parquet").replace(tmp_path / "standard.parquet")
+    (tmp_path / "quick.json").unlink()
+    with pytest.raises(UserError, match=r"standard\.parquet: found measurements of run"):
+        reference.load(tmp_path)
+
+
+def test_measurements_that_name_no_run_are_read(store: Path, tmp_path: Path) -> None:
+    """References that were saved by earlier versions."""
+    table_path, _ = reference.save(store, "standard", tmp_path)
+    (named,) = reference.load(tmp_path)
+    table = pd.read_parquet(table_path)
+    table.attrs = {}
+    table.to_parquet(table_path, index=False)
+    (loaded,) = reference.load(tmp_path)
+    assert loaded.measurements == named.measurements
 
 
 def test_no_folder_is_no_reference(tmp_path: Path) -> None:
