@@ -66,7 +66,7 @@ def _rate(row: Row, unit: str) -> str:
 
 def _learnt(rows: Sequence[Row], threshold: float | None) -> Iterator[str]:
     """Yield what the agent has learnt: the return at the end, the best, and when it reached the task's threshold."""
-    from placerl.harness.runtime.evaluation import EPISODES
+    from placerl.harness.measure.episodes import EPISODES
 
     by_quantity = {row.quantity: row for row in rows}
     if row := by_quantity.get("evaluation_return"):

@@ -29,7 +29,7 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.target import NATIVE_MAPPING
 from placerl.harness.measure.conditions import conditions
-from placerl.harness.runtime.evaluation import EPISODES
+from placerl.harness.measure.episodes import EPISODES
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import LearningCurve
 from placerl.harness.store.store import Run

@@ -5,7 +5,7 @@ of greedy evaluations, as `placerl learn --tier night` and `placerl bench time-t
 every episode (`placerl run`), or of means over tenths of a training (`placerl learn`).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from math import inf
@@ -21,7 +21,7 @@ from placerl.harness.compare.own_settings import SHIPPED
 from placerl.harness.core.errors import NotRunError
 from placerl.harness.core.revision import store_path
 from placerl.harness.core.row import Row
-from placerl.harness.runtime.evaluation import EPISODES, running_means
+from placerl.harness.measure.episodes import EPISODES, running_means
 from placerl.harness.store import reference
 from placerl.harness.store.rows import OURS, LearningCurve, LearningResult, TrainingResult
 from placerl.harness.store.store import Store
@@ -29,18 +29,20 @@ from placerl.harness.workloads import Workload
 
 _EPISODES, _STRETCHES, _EVALUATIONS = "episode_return", "final_return", evaluated_curves.QUANTITY
 """Quantities of the rows that hold a curve: returns of episodes, means over stretches, and evaluations."""
+_BEST, _STEPS_TO_THRESHOLD = "best_return", "environment_steps_to_threshold"
+"""Quantities of the rows that say two points of a curve of episodes: its highest mean, and where the threshold is."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The learning curve of one training.
+    """The learning curve of one training, or what is known of it: enough for the return that was asked for.
 
     Attributes:
         seed: seed of everything random in it.
         length: gradient steps of the training.
         steps: (N,) gradient steps that were done when each mean was reached, ascending.
-        means: (N,) mean returns: of `EPISODES` episodes in a row, of a stretch of training, or the least of as many
-            evaluations in a row as must hold a return.
+        means: (N,) mean returns: of `EPISODES` episodes in a row (all, or those that were higher than all before), of a
+            stretch of training, or the least of as many evaluations in a row as must hold a return.
     """
 
     seed: int
@@ -81,7 +83,8 @@ def load(workload: Workload, batch_size: int, level: float, results: Path | None
     Of several runs with as many seeds the last one counts.
 
     Args:
-        level: the return that is asked for; trainings that ended because they had reached a lower one are left out.
+        level: the return that is asked for. Trainings are left out that ended because they had reached a lower one, and
+            those of which a committed run has too few episodes to say when it was reached.
         results: folder of the store to read; None: the committed reference runs.
 
     Raises:
@@ -97,7 +100,7 @@ def load(workload: Workload, batch_size: int, level: float, results: Path | None
         return max(found, key=lambda one: len(one.curves))  # the first of several, which is the last run
     where = "committed run" if results is None else f"run in {results}"
     raise NotRunError(
-        f"needs a learning curve, which no {where} has for {workload.name} at batch size {batch_size}: "
+        f"needs a learning curve to {level:g}, which no {where} has for {workload.name} at batch size {batch_size}: "
         f"`placerl run {workload.name} --batch-size {batch_size} --results FOLDER` once with each of several "
         "`--seed`, then `--curves FOLDER`"
     )
@@ -113,6 +116,8 @@ def of_rows(workload: Workload, batch_size: int, level: float, rows: Iterable[Ro
     Args:
         level: as for `load`.
     """
+    rows = tuple(rows)
+    points = _points(rows)
     evaluated: dict[int, Curve] = {}
     episodes: dict[int, Curve] = {}
     stretches: dict[int, Curve] = {}
@@ -122,7 +127,8 @@ def of_rows(workload: Workload, batch_size: int, level: float, rows: Iterable[Ro
         if isinstance(row, TrainingResult) and row.quantity == _EPISODES:
             strict = not row.options and row.cluster is None and row.tried is None
             if strict and _in_floats(row.mapping) and row.seed is not None:
-                episodes[row.seed] = _of_episodes(workload, row)
+                curve = _of_episodes(workload, row, level, points.get(_training(row), {}))
+                episodes |= {row.seed: curve} if curve else {}
         elif isinstance(row, LearningCurve) and row.seed is not None:
             ended_below = row.budget_s is not None and (row.threshold is None or row.threshold < level)
             if (row.system, row.settings_from) == (OURS, SHIPPED) and not ended_below:
@@ -166,10 +172,45 @@ def _of_evaluations(workload: Workload, row: LearningCurve) -> Curve:
     return Curve(row.seed, row.gradient_steps or 0, steps, least)
 
 
-def _of_episodes(workload: Workload, row: TrainingResult) -> Curve:
+def _training(row: TrainingResult) -> tuple[object, ...]:
+    """Return what the rows of one training have in common, and those of two have not."""
+    return row.workload, row.batch_size, row.mapping, row.seed, row.environment_steps, row.wall_s
+
+
+def _points(rows: Iterable[Row]) -> Mapping[tuple[object, ...], Mapping[str, TrainingResult]]:
+    """Return the rows that say points of a training's curve, by training and quantity."""
+    points: dict[tuple[object, ...], dict[str, TrainingResult]] = {}
+    for row in rows:
+        if isinstance(row, TrainingResult) and row.quantity in (_BEST, _STEPS_TO_THRESHOLD):
+            points.setdefault(_training(row), {})[row.quantity] = row
+    return points
+
+
+def _of_episodes(
+    workload: Workload, row: TrainingResult, level: float, points: Mapping[str, TrainingResult]
+) -> Curve | None:
+    """Return the curve of a training's episodes; None if it is not known when they reached `level`.
+
+    Committed runs that were saved by earlier versions have some of many episodes, and nothing that says where their
+    means were highest: then only that no mean was higher than the best one, and when the threshold was reached.
+    """
     assert row.seed is not None
-    steps = _gradient_steps(workload, row, (row.episode_ends or ())[EPISODES - 1 :])
-    return Curve(row.seed, row.gradient_steps or 0, steps, running_means(row.samples))
+    at: Sequence[int]
+    means: npt.ArrayLike
+    if row.highs is not None:
+        at, means = row.high_ends or (), row.highs
+    elif "samples_measured" not in row.notes:
+        at, means = (row.episode_ends or ())[EPISODES - 1 :], running_means(row.samples)
+    else:
+        best, reached = points.get(_BEST), points.get(_STEPS_TO_THRESHOLD)
+        if best is not None and best.value is not None and best.value < level:
+            at, means = (), ()
+        elif reached is not None and reached.value is not None and reached.threshold == level:
+            at, means = (int(reached.value),), (level,)
+        else:
+            return None
+    steps = _gradient_steps(workload, row, at)
+    return Curve(row.seed, row.gradient_steps or 0, steps, np.asarray(means, np.float64))
 
 
 def _of_stretches(row: LearningResult) -> Curve:
@@ -181,7 +222,8 @@ def _of_stretches(row: LearningResult) -> Curve:
 
 
 def _of_trainings(table: pd.DataFrame) -> "pd.Series[bool]":
-    return table["quantity"].isin((_EPISODES, _STRETCHES, _EVALUATIONS)) & table["value"].notna()
+    quantities = _EPISODES, _STRETCHES, _EVALUATIONS, _BEST, _STEPS_TO_THRESHOLD
+    return table["quantity"].isin(quantities) & table["value"].notna()
 
 
 def _runs(workload: str, results: Path | None) -> Iterator[tuple[str, Sequence[Row]]]:

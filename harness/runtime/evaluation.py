@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from placerl.harness import environments
+from placerl.harness.measure.episodes import EPISODES, running_means
 from placerl.harness.runtime.actors.actor import Episode, scale_of
 from placerl.harness.runtime.training import Progress
 from placerl.harness.workloads import custom_task
 from placerl.harness.workloads.custom_task import CustomTask
 from placerl.harness.workloads.task import Task, columns_of
 
-EPISODES = 20
-"""Episodes of an evaluation, and of a mean that is compared with a threshold."""
 LIMIT_S = 10.0
 """Seconds after which an evaluation begins no further episode and cuts the one that runs: frames take minutes."""
 _LARGEST_SEED = 2**30
@@ -138,10 +137,3 @@ def solved(stretches: Sequence[Progress], threshold: float) -> Solved | None:
             return Solved(at, wall_s + stretch.wall_s * (at - begun) / stretch.environment_steps)
         begun, wall_s = begun + stretch.environment_steps, wall_s + stretch.wall_s
     return Solved(at, wall_s)
-
-
-def running_means(returns: Sequence[float]) -> npt.NDArray[np.float64]:
-    """Return the mean of each `EPISODES` returns in a row, in order; empty if there are fewer."""
-    if len(returns) < EPISODES:
-        return np.empty(0)
-    return np.lib.stride_tricks.sliding_window_view(np.asarray(returns, np.float64), EPISODES).mean(1)

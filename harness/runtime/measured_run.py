@@ -16,9 +16,10 @@ from placerl.harness.mapping.assignments import Assignment
 from placerl.harness.mapping.metrics import per_watt
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
+from placerl.harness.measure.episodes import EPISODES
 from placerl.harness.platforms.energy import EnergyMeter, meter_of
 from placerl.harness.runtime.actors.actor import Episode
-from placerl.harness.runtime.evaluation import EPISODES, LIMIT_S, Act, Evaluation, best_mean, solved
+from placerl.harness.runtime.evaluation import LIMIT_S, Act, Evaluation, best_mean, solved
 from placerl.harness.runtime.mapped_parts import delay_of
 from placerl.harness.runtime.native_iterations import NativeIterations
 from placerl.harness.runtime.native_threads import ThreadedTraining

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from placerl.harness.core.errors import UserError
+from placerl.harness.measure.episodes import EPISODES
 from placerl.harness.runtime.compose import actors_of
-from placerl.harness.runtime.evaluation import EPISODES, Evaluation
+from placerl.harness.runtime.evaluation import Evaluation
 from placerl.harness.runtime.resolve import Resolved
 from placerl.harness.runtime.snapshot import Snapshot
 from placerl.harness.runtime.training import Training

@@ -4,8 +4,9 @@ A reference is two files: `<name>.json`, the run with its machine, and `<name>.p
 metadata names the run: files of two runs are refused. To save the last run of a store:
 `python -m placerl.harness.store.reference results/placerl.sqlite standard`. To keep the file small for git, a row with
 very many samples (the returns of a training's episodes) keeps evenly spaced ones, and its notes give the original
-number (`samples_measured`). The samples of a timed row are times converted to full core speed; the times as the clock
-gave them are left out.
+number (`samples_measured`). Returns also keep where their mean rose above all before, from which a learning curve
+follows exactly. The samples of a timed row are times converted to full core speed; the times as the clock gave them are
+left out.
 """
 
 import argparse
@@ -27,9 +28,11 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.core.shipped import shipped
 from placerl.harness.core.suites import Suite
+from placerl.harness.measure.episodes import EPISODES, new_highs, running_means
 from placerl.harness.measure.statistics import evenly_spread
 from placerl.harness.measure.timed_case import EXPOSURE
 from placerl.harness.store import migration, tables
+from placerl.harness.store.rows import TrainingResult
 from placerl.harness.store.store import RunRecord, Store, as_frame
 
 FOLDER = shipped("results", "reference")
@@ -38,7 +41,7 @@ SUFFIXES = (".json", ".parquet")
 Kept = Callable[[pd.DataFrame], "pd.Series[bool]"]
 """Says of each row of a table whether it is kept, by the columns that tables of every schema have."""
 MOST_SAMPLES = 1000
-"""Most samples of a row that are saved: enough for its interval and its curve."""
+"""Most samples of a row that are saved: enough for its interval and to draw its curve."""
 _RUN_KEY = "run_key"
 """Name of the run's key in the metadata of its measurements; tables that were saved earlier have none."""
 
@@ -176,7 +179,7 @@ def _is_timed(row: Row) -> bool:
 
 def _thinned(row: Row) -> Row:
     """Return the row with at most `MOST_SAMPLES` samples, and as many entries of the columns that list one per
-    sample.
+    sample. Returns of episodes get the columns that say when each mean return was reached.
     """
     count = len(row.samples)
     if count <= MOST_SAMPLES:
@@ -192,9 +195,21 @@ def _thinned(row: Row) -> Row:
 
     notes = {**row.notes, **thinned(row.notes), "samples_measured": count}
     changed = {**thinned(vars(row)), "notes": notes}
+    if isinstance(row, TrainingResult) and len(row.episode_ends or ()) == count:
+        changed |= _highs(row.samples, row.episode_ends or ())
     if parameters := getattr(row, "parameters", None):
         changed["parameters"] = {**parameters, **thinned(parameters)}
     return dataclasses.replace(row, **changed)
+
+
+def _highs(returns: Sequence[float], ends: Sequence[int]) -> dict[str, Any]:
+    """Return the columns that say when each mean of `EPISODES` returns in a row was first reached."""
+    means = running_means(returns)
+    places = new_highs(means).tolist()
+    return {
+        "highs": [float(means[place]) for place in places],
+        "high_ends": [ends[place + EPISODES - 1] for place in places],
+    }
 
 
 def _moved_alone(row: Row) -> Row:

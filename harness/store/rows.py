@@ -290,6 +290,8 @@ class TrainingResult(OfMapping, table="training_result"):
         terms_s: seconds per gradient step by term.
         watts, counters: median power, and the counters that gave it.
         episode_ends: of a row of returns, the environment step at which each episode ended.
+        highs, high_ends: of a row of returns that was saved with some of its episodes: each mean of 20 returns in a row
+            that was higher than all before, and the environment step at which the last of these episodes ended.
         mean_of_last: episodes in the mean.
         threshold, episodes: the return to reach, as the mean of this many episodes.
         tried: name of the settings that were tried (`placerl bench settings`); None for the workload's own.
@@ -313,6 +315,8 @@ class TrainingResult(OfMapping, table="training_result"):
     watts: float | None = None
     counters: Sequence[str] | None = None
     episode_ends: Sequence[int] | None = None
+    highs: Sequence[float] | None = None
+    high_ends: Sequence[int] | None = None
     mean_of_last: int | None = None
     threshold: float | None = None
     episodes: int | None = None

@@ -4,6 +4,7 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from placerl.harness import workloads
@@ -13,7 +14,8 @@ from placerl.harness.core.errors import NotRunError
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.suites import Suite
 from placerl.harness.machines import curves
-from placerl.harness.runtime.evaluation import EPISODES
+from placerl.harness.measure.episodes import EPISODES
+from placerl.harness.store import reference
 from placerl.harness.store.rows import LearningCurve, LearningResult, TrainingResult
 from placerl.harness.store.store import Store
 
@@ -41,6 +43,14 @@ def trained(seed: int, first: float = 0.0, warm_up: int = 100, **fields: object)
         environment_steps=steps,
     )
     return replace(row, **fields)  # type: ignore[arg-type]
+
+
+def of_many_episodes() -> TrainingResult:
+    """Return a training of 5,000 episodes, whose returns rise from 0 to 100 and scatter."""
+    returns = np.random.default_rng(0).normal(np.linspace(0, 100, 5000), 30)
+    steps = 100 + 1000 * ITEM.training.update_interval
+    ends = [steps * (number + 1) // 5000 for number in range(5000)]
+    return trained(0, samples=tuple(returns.tolist()), episode_ends=ends)
 
 
 def learnt(seed: int) -> LearningResult:
@@ -78,6 +88,43 @@ def test_the_warm_up_takes_no_gradient_step() -> None:
 def test_a_stretch_of_training_counts_from_its_end() -> None:
     (one,) = curves.of_rows(ITEM, SIZE, 0, [learnt(3)])
     assert (one.seed, one.steps_to(10), one.steps_to(11), one.steps_to(91)) == (3, 200, 300, inf)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> TrainingResult:
+    """The training of many episodes, as a committed run has it: with every fifth of its episodes."""
+    with Store.open(tmp_path / "placerl.sqlite") as store:
+        store.begin_run("quick", "r", {"fingerprint": "f"}).finish("cell", [of_many_episodes()])
+    reference.save(tmp_path / "placerl.sqlite", "quick", tmp_path)
+    ((row,),) = (one.measurements for one in reference.load(tmp_path))
+    assert isinstance(row, TrainingResult)
+    assert len(row.samples) == 1000
+    return row
+
+
+def test_a_committed_run_with_some_of_many_episodes_says_when_each_return_was_reached(
+    saved: TrainingResult,
+) -> None:
+    levels = [*range(-20, 120, 5)]
+    (whole,) = curves.of_rows(ITEM, SIZE, 0, [of_many_episodes()])
+    (one,) = curves.of_rows(ITEM, SIZE, 0, [saved])
+    assert [one.steps_to(level) for level in levels] == [whole.steps_to(level) for level in levels]
+    assert 0 < one.steps_to(50) < one.steps_to(90) < inf
+
+
+def test_one_that_was_saved_earlier_counts_where_it_is_known_when_the_return_was_reached(
+    saved: TrainingResult,
+) -> None:
+    old = replace(saved, highs=None, high_ends=None)
+    best = replace(old, quantity="best_return", value=105.0, samples=(), episode_ends=None, notes={})
+    reached = replace(best, quantity="environment_steps_to_threshold", value=2100.0, threshold=80.0)
+    assert curves.of_rows(ITEM, SIZE, 80, [old]) == ()
+    assert curves.of_rows(ITEM, SIZE, 50, [best, reached, old]) == ()
+    assert curves.of_rows(ITEM, SIZE, 80, [replace(reached, wall_s=1.0), old]) == (), "of another training"
+    (one,) = curves.of_rows(ITEM, SIZE, 80, [best, reached, old])
+    assert one.steps_to(80) == pytest.approx(2000 / ITEM.training.update_interval)
+    (one,) = curves.of_rows(ITEM, SIZE, 110, [best, reached, old])
+    assert (one.steps_to(110), one.length) == (inf, 1000)
 
 
 def test_only_trainings_with_the_workloads_settings_count() -> None:
@@ -161,6 +208,7 @@ def test_the_run_with_the_most_seeds_counts_before_a_later_one(tmp_path: Path) -
 
 def test_committed_runs_have_curves() -> None:
     item = workloads.load("cartpole-dqn")
-    found = curves.load(item, item.training.batch_size, 20)
+    assert item.training.solved_return is not None
+    found = curves.load(item, item.training.batch_size, item.training.solved_return)
     assert "committed run" in found.source
-    assert min(found.steps_to(20)) < found.longest
+    assert min(found.steps_to(item.training.solved_return)) < found.longest

@@ -9,9 +9,10 @@ import pytest
 from gymnasium.spaces import Box
 
 from placerl.harness import workloads
+from placerl.harness.measure.episodes import EPISODES
 from placerl.harness.runtime import evaluation
 from placerl.harness.runtime.actors.actor import Episode
-from placerl.harness.runtime.evaluation import EPISODES, Evaluation, Solved, best_mean, solved
+from placerl.harness.runtime.evaluation import Evaluation, Solved, best_mean, solved
 from placerl.harness.runtime.training import Progress
 
 CARTPOLE, CONTINUOUS, PPO = map(workloads.load, ("cartpole-dqn", "cartpole-ddpg", "pendulum-sac"))

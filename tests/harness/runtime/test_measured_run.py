@@ -12,10 +12,10 @@ from placerl.harness.core.progress import silent
 from placerl.harness.core.row import Row
 from placerl.harness.loop.schedule import STRICT, Environments, Fusion, Schedule
 from placerl.harness.mapping import Mapping
+from placerl.harness.measure.episodes import EPISODES
 from placerl.harness.plan import plan
 from placerl.harness.platforms.energy import Counter, EnergyMeter
 from placerl.harness.runtime import measured_run
-from placerl.harness.runtime.evaluation import EPISODES
 from placerl.harness.runtime.measured_run import Extent, start
 from placerl.harness.runtime.native_iterations import NativeIterations
 from placerl.harness.runtime.native_threads import ThreadedTraining

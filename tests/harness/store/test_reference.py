@@ -147,6 +147,10 @@ def test_of_very_many_samples_it_keeps_some_evenly_and_says_so(tmp_path: Path) -
     assert (row.samples[0], row.samples[-1], row.value) == (0.0, 5000.0, 1.0)
     assert max(later - sooner for sooner, later in pairwise(row.samples)) <= 6
     assert row.episode_ends == [10 * step for step in row.samples]
+    assert row.highs == [step + 9.5 for step in range(4982)], (
+        "each mean of 20 in a row is higher than all before"
+    )
+    assert row.high_ends == [10 * (step + 19) for step in range(4982)]
     assert (row.notes["seeds"], row.notes["samples_measured"]) == ([0, 1], 5001)
 
 
