@@ -146,11 +146,13 @@ def map_command(  # noqa: PLR0913 (a command: its options)
         chosen = chosen_of(rows)
         if said := checked.said_of(chosen.strategy if chosen else ""):
             out.print(said, markup=False)
-        points = turning_points(item, size, predicted.modelled)
+        points, limits = turning_points(item, size, predicted.modelled)
         for point in points[:SHOWN]:
             out.print(str(point), markup=False)
         if not points:
             out.print(f"No number of the platform changes it by itself, up to a factor of {LARGEST:g}.")
+        for limit in limits:
+            out.print(str(limit), markup=False)
     if beside:
         with_changes = f"{platform_name} with {', '.join(changes)}" if changes else platform_name
         show_side_by_side({with_changes: predicted} | beside)

@@ -1,8 +1,8 @@
 """Finds how much a number of a platform would have to change before another mapping is chosen."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
+from math import sqrt
 
 from placerl.harness.core.errors import UserError
 from placerl.harness.mapping import absent_platforms
@@ -35,8 +35,34 @@ class TurningPoint:
         return f"With {self.name}={value:.3g}, {self.factor:.2g} times as large, it would be {self.mapping}."
 
 
-def turning_points(item: Workload, batch_size: int, platform: PlatformFile) -> list[TurningPoint]:
-    """Return the turning points of a platform's numbers up to a factor of `LARGEST`, the nearest first."""
+@dataclass(frozen=True)
+class Limit:
+    """How far a number of a platform was tried that could not be tried up to `LARGEST`.
+
+    Attributes:
+        name: the number, such as "device.fpga.last_level_cache_mb".
+        factor: the furthest factor that was tried; below 1 for a smaller number, 1 if none.
+        reason: why a larger change was refused.
+    """
+
+    name: str
+    factor: float
+    reason: str
+
+    def __str__(self) -> str:
+        how = "not tried" if self.factor == 1 else f"tried up to {self.factor:.2g} times"
+        return f"{self.name} was {how}, as a larger change is refused: {self.reason}"
+
+
+def turning_points(
+    item: Workload, batch_size: int, platform: PlatformFile
+) -> tuple[list[TurningPoint], list[Limit]]:
+    """Find the turning points of a platform's numbers up to a factor of `LARGEST`.
+
+    Returns:
+        The turning points, the nearest first, and the numbers that could be tried less far in a direction, because a
+        number so large or small is out of its range, or cannot hold the networks.
+    """
 
     numbers = what_if.numbers(platform)
 
@@ -45,13 +71,33 @@ def turning_points(item: Workload, batch_size: int, platform: PlatformFile) -> l
 
     own = absent_platforms.choice(item, batch_size, platform)
     points: list[TurningPoint] = []
+    limits: list[Limit] = []
     for name, number in numbers.items():
         if number is None:
             continue
         for largest in (LARGEST, 1 / LARGEST):
-            with suppress(UserError):  # out of a number's range, or of what holds the networks
-                points += _between(name, number, largest, own, choice)
-    return sorted(points, key=lambda point: max(point.factor, 1 / point.factor))
+            found, limit = _as_far_as_allowed(name, number, largest, own, choice)
+            points += found
+            limits += limit
+    return sorted(points, key=lambda point: max(point.factor, 1 / point.factor)), limits
+
+
+def _as_far_as_allowed(
+    name: str, number: SourcedNumber, largest: float, own: str, choice: Callable[[str, float], str]
+) -> tuple[list[TurningPoint], list[Limit]]:
+    """Return the turning point of a number in a direction, if any, and how far it was tried if not up to `largest`.
+
+    A factor that is refused is replaced by its square root, until one is accepted.
+    """
+    factor, reason = largest, ""
+    for _ in range(_HALVINGS + 1):
+        try:
+            found = _between(name, number, factor, own, choice)
+        except UserError as error:
+            factor, reason = sqrt(factor), str(error)
+        else:
+            return found, [Limit(name, factor, reason)] if reason else []
+    return [], [Limit(name, 1.0, reason)]
 
 
 def _times(number: SourcedNumber, factor: float) -> float:
