@@ -18,9 +18,9 @@ def lines(rows: Mapping[str, Sequence[Any]]) -> list[list[str]]:
 
     Args:
         rows: the trainings of each system for one goal, with one budget: `LearningCurve`s, or records of a frame with
-            its columns; those without a value are left out.
+            its columns. One that failed never arrived; those that were not run are left out.
     """
-    trained = {name: [row for row in some if row.status == "ok"] for name, some in rows.items()}
+    trained = {name: [row for row in some if row.status != "not_run"] for name, some in rows.items()}
     return [_line(name, some) for name, some in trained.items() if some]
 
 
@@ -46,14 +46,16 @@ def _ranked(seconds: Sequence[float | None], rank: int) -> float | None:
 
 
 def _line(system: str, rows: Sequence[Any]) -> list[str]:
-    times = [seconds_to_return(row) for row in rows]
+    trained = [row for row in rows if row.status != "failed"]
+    failed = len(rows) - len(trained)
+    times = [None if row.status == "failed" else seconds_to_return(row) for row in rows]
     middle, (low, high) = half_arrived(times), interval(times)
     budget_s = rows[0].budget_s
-    start_s = float(np.median([row.start_s for row in rows]))
+    never = f"> {budget_s:g}" if trained else "failed"
     return [
         system,
-        f"> {budget_s:g}" if middle is None else f"{middle:.3g}",
+        never if middle is None else f"{middle:.3g}",
         "" if low is None else f"{low:.3g} to {'?' if high is None else f'{high:.3g}'}",
-        f"{start_s:.1f}",
-        f"{sum(one is not None for one in times)}/{len(times)}",
+        f"{np.median([row.start_s for row in trained]):.1f}" if trained else "",
+        f"{sum(one is not None for one in times)}/{len(times)}" + (f", {failed} failed" if failed else ""),
     ]

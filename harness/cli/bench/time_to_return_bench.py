@@ -8,8 +8,9 @@ episodes is taken after every so many environment steps, from 20 gaps on after e
 row must be at the return or above. The time is that of the first of them, without the evaluations' own.
 
 The seconds of a system are those in which half of the seeds, or more, had arrived: with ten seeds, the fifth to arrive.
-If fewer arrive within the budget, it takes more than the budget. All systems train with one seed before the next seed
-begins, one after another, with one thread. The same command goes on with an interrupted run.
+If fewer arrive within the budget, it takes more than the budget; a training that failed never arrived. All systems
+train with one seed before the next seed begins, one after another, with one thread. The same command goes on with an
+interrupted run.
 """
 
 from collections.abc import Sequence
@@ -37,8 +38,9 @@ def table(asked: Sequence[tuple[Goal, Sequence[str]]], rows: Sequence[LearningCu
     text = [
         "# Seconds to a return",
         "",
-        "Seconds of training in which half of the seeds reached the return and held it; one thread, measured. Start: "
-        "seconds before a system learns (imports, compilation, first steps), in no other column.",
+        "Seconds of training in which half of the seeds reached the return and held it; one thread, measured. A "
+        "training that failed never arrived. Start: seconds before a system learns (imports, compilation, first "
+        "steps), in no other column.",
         "",
     ]
     for goal, systems in asked:
