@@ -3,7 +3,8 @@
 Agarwal et al. 2021, "Deep reinforcement learning at the edge of the statistical precipice": the interquartile mean
 over the runs of all tasks, the performance profile, and the probability of improvement, each with the interval of a
 bootstrap that draws seeds within each task (stratified). Scores are returns on a scale that tasks share, such as 0 for
-random actions and 1 for the return at which a task counts as solved.
+random actions and 1 for the return at which a task counts as solved. Of fewer than five seeds a bootstrap draws too
+few different scores, and its interval is too narrow: then there is none.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from placerl.harness.measure.sequential import interquartile_mean
-from placerl.harness.measure.statistics import CONFIDENCE
+from placerl.harness.measure.statistics import CONFIDENCE, FEWEST_SAMPLES
 
 RESAMPLES = 2000
 _SEED = 0
@@ -27,7 +28,8 @@ class Interval:
 
     Attributes:
         value: the figure.
-        low, high: bounds of the interval; None if a task has one run alone, which does not say how much seeds differ.
+        low, high: bounds of the interval; None if a task has fewer runs than `FEWEST_SAMPLES`, which do not say how
+            much seeds differ.
     """
 
     value: float
@@ -84,7 +86,7 @@ def _resampled(tasks: Tasks, rng: np.random.Generator) -> list[npt.NDArray[np.fl
 
 
 def _interval(value: float, resampled: npt.NDArray[np.float64], tasks: Tasks) -> Interval:
-    if min(map(len, tasks)) < 2:
+    if min(map(len, tasks)) < FEWEST_SAMPLES:
         return Interval(float(value), None, None)
     outside = (1 - CONFIDENCE) / 2
     low, high = np.quantile(resampled, [outside, 1 - outside])
