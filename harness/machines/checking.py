@@ -4,6 +4,7 @@ A bundle can still be invented with care: nothing in it proves that a machine ex
 contradicts itself, the card, this version's workloads, or arithmetic.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -11,7 +12,7 @@ from statistics import median
 
 from placerl.harness import workloads
 from placerl.harness.machines.bundle import Bundle, RunRow, workload_hash
-from placerl.harness.machines.card import Card
+from placerl.harness.machines.card import Card, Unit
 from placerl.harness.machines.work_of import work_of
 from placerl.harness.measure.statistics import FEWEST_SAMPLES
 
@@ -27,6 +28,16 @@ NEEDED = (
     *("latency.16KiB", "latency.256MiB"),
 )
 """Figures without which a card says too little."""
+_UNITS: tuple[tuple[str, Unit], ...] = (
+    (r"(multiply_add|product)\..+|.+\.peak", "FLOP/s"),
+    (r"copy\..+|.+\.(upload|download)", "B/s"),
+    (r"interpreter|(call|latency|hand_over)\..+|.+\.launch", "s"),
+    (r"environment\..+", "1/s"),
+    (r"noise\.again", "1"),
+)
+"""Patterns of the names of figures, with the unit of each (`placerl.harness.machines.probes`)."""
+_BYTES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_LATENCY = re.compile(rf"latency\.(\d+)({'|'.join(_BYTES)})")
 LARGEST_NOISE = 1.5
 """Factor by which two copies of one probe may differ."""
 _WHOLE_CALLS = ("sum_tree.", "storage.", "learner.step", "actor.infer", "environment.step")
@@ -57,8 +68,17 @@ def _of_card(card: Card) -> Iterator[str]:
     if values.get("multiply_add.float32", 0.0) > most:
         found = f"{values['multiply_add.float32']:.3g} FLOP/s"
         yield f"card.figures.multiply_add.float32: found {found}; allowed: at most {most:.3g} with its vectors"
-    loads = [one.value for one in card.figures if one.name.startswith("latency.") and one.value]
-    if any(larger < 0.5 * smaller for smaller, larger in pairwise(loads)):
+    for one in card.figures:
+        unit = next((unit for pattern, unit in _UNITS if re.fullmatch(pattern, one.name)), one.unit)
+        if one.unit != unit:
+            yield f"card.figures.{one.name}: found the unit {one.unit}; allowed: {unit}"
+    loads = {
+        int(found[1]) * _BYTES[found[2]]: value
+        for name, value in values.items()
+        if (found := _LATENCY.fullmatch(name))
+    }
+    in_order = [loads[size] for size in sorted(loads)]  # a card may list them in any order
+    if any(larger < 0.5 * smaller for smaller, larger in pairwise(in_order)):
         yield "card.figures.latency: found a larger footprint that is twice as fast; allowed: slower ones"
     if not 1 / LARGEST_NOISE <= values.get("noise.again", 1.0) <= LARGEST_NOISE:
         found = f"{values['noise.again']:.3g}"

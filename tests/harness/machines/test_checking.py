@@ -31,6 +31,10 @@ def recarded(sent: Tables, name: str, factor: float) -> None:
         if figure["name"] == name:
             for bound in ("value", "low", "high"):
                 figure[bound] *= factor
+    resealed(sent)
+
+
+def resealed(sent: Tables) -> None:
     content = {key: value for key, value in sent["card"].items() if key != "hash"}
     sent["card"]["hash"] = content_hash(content)
 
@@ -83,6 +87,20 @@ def impossible_card(sent: Tables) -> None:
     recarded(sent, "multiply_add.float32", 4.0)
 
 
+def another_unit(sent: Tables) -> None:
+    for figure in sent["card"]["figures"]:
+        if figure["name"] == "multiply_add.float32":
+            figure["unit"] = "B/s"
+    resealed(sent)
+
+
+def fast_large_memory(sent: Tables) -> None:
+    """Listed in an order in which each footprint is slower than the one before."""
+    recarded(sent, "latency.256MiB", 1e-3)
+    sent["card"]["figures"].sort(key=lambda figure: figure["value"])
+    resealed(sent)
+
+
 def edited_card(sent: Tables) -> None:
     sent["card"]["facts"]["cpu"] = "A faster one"
 
@@ -99,6 +117,8 @@ PLANTED: dict[str, tuple[Callable[[Tables], None], str]] = {
     "a row twice": (duplicated, "found 2 of"),
     "samples copied from another row": (copied_samples, "samples of its own"),
     "a card beyond its vectors": (impossible_card, "with its vectors"),
+    "a figure in another unit": (another_unit, "found the unit B/s; allowed: FLOP/s"),
+    "a large memory faster than a cache": (fast_large_memory, "twice as fast"),
     "an edited card": (edited_card, "it was edited"),
 }
 
@@ -149,6 +169,15 @@ def test_no_honest_bundle_is_refused(tmp_path: Path) -> None:
         honest(seed).write(tmp_path / "a.json")
         assert reasons(tmp_path / "a.json") == []
     assert problems(honest(0, len(committed()))) == []
+
+
+def test_figures_may_be_listed_in_any_order(tmp_path: Path) -> None:
+    def last_first(sent: Tables) -> None:
+        sent["card"]["figures"].reverse()
+        resealed(sent)
+
+    planted(0, last_first, tmp_path / "a.json")
+    assert reasons(tmp_path / "a.json") == []
 
 
 def test_a_run_as_it_was_measured_is_accepted() -> None:
