@@ -7,7 +7,9 @@
 The file contains DQN, DDPG, TD3, SAC and PPO. It was written for this project after CleanRL's example, because
 CleanRL is a collection of files and not a package. These settings favour it: fused Adam, target networks updated by
 one call for all tensors, environments stepped by a plain loop (no Gymnasium vector, no logging), a replay in NumPy
-arrays that PyTorch reads without a copy, and the CPU as device. As in CleanRL, the replay is uniform.
+arrays that PyTorch reads without a copy, and the CPU as device. As in CleanRL, the replay is uniform, and PPO takes a
+step of one Adam on the sum of both losses, whose gradients are clipped to a joint norm. As the workload's, the value's
+loss is not clipped.
 """
 
 import copy
@@ -24,6 +26,7 @@ from torch.nn import functional
 SYSTEM = "the CleanRL-style file"
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh}
 LOG_STD_RANGE = (-20.0, 2.0)
+PPO_EPSILON = 1e-5
 Batch = dict[str, Tensor]
 
 
@@ -37,15 +40,28 @@ def network(workload: dict[str, Any], inputs: int, outputs: int) -> nn.Sequentia
     return nn.Sequential(*layers, nn.Linear(inputs, outputs))
 
 
-def adam(rate: float, *modules: nn.Module) -> torch.optim.Adam:
-    return torch.optim.Adam([p for module in modules for p in module.parameters()], lr=rate, fused=True)
+def adam(*parts: tuple[float, nn.Module], epsilon: float = 1e-8) -> torch.optim.Adam:
+    """Return one Adam for some modules, each with its step size; those of one step size are one group."""
+    groups: dict[float, list[nn.Parameter]] = {}
+    for rate, module in parts:
+        groups.setdefault(rate, []).extend(module.parameters())
+    return torch.optim.Adam(
+        [{"params": parameters, "lr": rate} for rate, parameters in groups.items()], eps=epsilon, fused=True
+    )
 
 
 def take_step(optimizer: torch.optim.Optimizer, loss: Tensor, norm: float | None = None) -> None:
+    """Take one step of an optimiser.
+
+    Args:
+        norm: the gradients of all its parameters are scaled down so that their joint norm is at most this; None for no
+            limit.
+    """
     optimizer.zero_grad()
     loss.backward()
     if norm is not None:
-        nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], norm)
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        nn.utils.clip_grad_norm_(parameters, norm)
     optimizer.step()
 
 
@@ -61,7 +77,7 @@ class DQN:
         self.settings = workload["algorithm"]
         self.q = network(workload, observation_size, action_size)
         self.target = copy.deepcopy(self.q)
-        self.optimizer = adam(self.settings["learning_rate"], self.q)
+        self.optimizer = adam((self.settings["learning_rate"], self.q))
 
     def best(self, observation: Tensor) -> Tensor:
         return self.q(observation).argmax(1)
@@ -102,8 +118,8 @@ class DDPG:
         self.actor = network(workload, observation_size, action_size).append(nn.Tanh())
         self.critic = network(workload, observation_size + action_size, 1)
         self.target_actor, self.target_critic = copy.deepcopy(self.actor), copy.deepcopy(self.critic)
-        self.actor_optimizer = adam(self.settings["actor_learning_rate"], self.actor)
-        self.critic_optimizer = adam(self.settings["critic_learning_rate"], self.critic)
+        self.actor_optimizer = adam((self.settings["actor_learning_rate"], self.actor))
+        self.critic_optimizer = adam((self.settings["critic_learning_rate"], self.critic))
 
     def best(self, observation: Tensor) -> Tensor:
         return self.actor(observation)
@@ -141,8 +157,8 @@ class TD3:
         self.actor = network(workload, observation_size, action_size).append(nn.Tanh())
         self.critics = nn.ModuleList(network(workload, observation_size + action_size, 1) for _ in range(2))
         self.target_actor, self.target_critics = copy.deepcopy(self.actor), copy.deepcopy(self.critics)
-        self.actor_optimizer = adam(self.settings["actor_learning_rate"], self.actor)
-        self.critic_optimizer = adam(self.settings["critic_learning_rate"], self.critics)
+        self.actor_optimizer = adam((self.settings["actor_learning_rate"], self.actor))
+        self.critic_optimizer = adam((self.settings["critic_learning_rate"], self.critics))
 
     best = DDPG.best
     choose = DDPG.choose
@@ -183,10 +199,10 @@ class SAC:
         self.log_alpha = nn.Parameter(torch.tensor(self.settings["initial_temperature"]).log())
         entropy = self.settings["target_entropy"]
         self.target_entropy = -float(action_size) if entropy is None else entropy
-        self.actor_optimizer = adam(self.settings["actor_learning_rate"], self.actor)
-        self.critic_optimizer = adam(self.settings["critic_learning_rate"], self.critics)
+        self.actor_optimizer = adam((self.settings["actor_learning_rate"], self.actor))
+        self.critic_optimizer = adam((self.settings["critic_learning_rate"], self.critics))
         rate = self.settings["temperature_learning_rate"]
-        self.temperature_optimizer = adam(rate, nn.ParameterList([self.log_alpha]))
+        self.temperature_optimizer = adam((rate, nn.ParameterList([self.log_alpha])))
 
     def draw(self, observation: Tensor) -> tuple[Tensor, Tensor]:
         """Draw an action for each observation, and return the actions and their log-probabilities."""
@@ -243,9 +259,20 @@ class PPO:
         self.policy = network(workload, observation_size, action_size)
         self.value = network(workload, observation_size, 1)
         self.log_std = nn.Parameter(torch.full((action_size,), self.settings["initial_log_std"]))
-        stds = nn.ParameterList([self.log_std] if self.continuous else [])
-        self.policy_optimizer = adam(self.settings["policy_learning_rate"], self.policy, stds)
-        self.value_optimizer = adam(self.settings["value_learning_rate"], self.value)
+        self.create_optimizers()
+
+    def create_optimizers(self) -> None:
+        """Create one optimiser for both networks, as CleanRL does."""
+        self.optimizer = adam(
+            (self.settings["policy_learning_rate"], self.trained_policy),
+            (self.settings["value_learning_rate"], self.value),
+            epsilon=PPO_EPSILON,
+        )
+
+    @property
+    def trained_policy(self) -> nn.ModuleList:
+        """The policy's network, and for continuous actions its log standard deviations."""
+        return nn.ModuleList([self.policy, nn.ParameterList([self.log_std] if self.continuous else [])])
 
     def evaluate(self, observation: Tensor) -> tuple[Tensor, Tensor]:
         """Return the policy network's output and the value of each observation.
@@ -302,16 +329,16 @@ class PPO:
         return loss, (ratio - 1 - difference).mean().detach()
 
     def update(self, batch: Batch) -> Tensor:
-        """Take one gradient step of both networks on a minibatch.
+        """Take one gradient step of both networks on a minibatch, on the sum of their losses.
 
         Returns:
             The estimated KL divergence between the policy before the step and the one that collected the samples.
         """
-        batch, norm = self.normalized(batch), self.settings["maximum_gradient_norm"]
-        loss, divergence = self.policy_loss(self.policy(batch["observation"]), batch)
-        take_step(self.policy_optimizer, loss, norm)
-        value = self.value(batch["observation"]).squeeze(1)
-        take_step(self.value_optimizer, functional.mse_loss(value, batch["value_target"]), norm)
+        batch = self.normalized(batch)
+        policy, value = self.evaluate(batch["observation"])
+        loss, divergence = self.policy_loss(policy, batch)
+        loss = loss + self.settings["value_coefficient"] * functional.mse_loss(value, batch["value_target"])
+        take_step(self.optimizer, loss, self.settings["maximum_gradient_norm"])
         return divergence
 
 
@@ -428,6 +455,10 @@ class OnPolicy(Trainer):
 
     on_policy = True
     learners: ClassVar = {"ppo": PPO}
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        super().__init__(job)
+        self.notes["optimizer"] = "one Adam on the sum of both losses, clipped to a joint norm, as CleanRL's"
 
     @torch.no_grad()
     def rollout(self) -> Batch:

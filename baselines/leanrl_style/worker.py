@@ -26,15 +26,21 @@ from cleanrl_style import worker
 from job_loop import serve
 
 torch._dynamo.config.trace_autograd_ops = True
-BETAS, EPSILON = (0.9, 0.999), 1e-8
+BETAS = (0.9, 0.999)
 
 
 class Adam:
-    """The state of the optimiser Adam, stored as tensors so that a compiled step can read and write it."""
+    """The state of the optimiser Adam, stored as tensors so that a compiled step can read and write it.
 
-    def __init__(self, rate: float, *modules: torch.nn.Module) -> None:
-        self.rate = rate
-        self.parameters = [parameter for module in modules for parameter in module.parameters()]
+    Args:
+        parts: what it trains, each with its step size.
+    """
+
+    def __init__(self, *parts: tuple[float, torch.nn.Module], epsilon: float = 1e-8) -> None:
+        self.epsilon = epsilon
+        pairs = [(rate, parameter) for rate, module in parts for parameter in module.parameters()]
+        self.rates = [rate for rate, _ in pairs]
+        self.parameters = [parameter for _, parameter in pairs]
         self.first = [torch.zeros_like(parameter) for parameter in self.parameters]
         self.second = [torch.zeros_like(parameter) for parameter in self.parameters]
         self.taken = torch.zeros(())
@@ -53,14 +59,15 @@ def take_step(adam: Adam, loss: torch.Tensor, norm: float | None = None) -> None
             scale = (norm / (total + 1e-6)).clamp(max=1.0)
             gradients = [gradient * scale for gradient in gradients]
         adam.taken += 1
-        rate = adam.rate / (1 - BETAS[0] ** adam.taken)
-        correction = (1 - BETAS[1] ** adam.taken).sqrt()
-        for parameter, gradient, first, second in zip(
-            adam.parameters, gradients, adam.first, adam.second, strict=True
+        first_correction = 1 - BETAS[0] ** adam.taken
+        second_correction = (1 - BETAS[1] ** adam.taken).sqrt()
+        for rate, parameter, gradient, first, second in zip(
+            adam.rates, adam.parameters, gradients, adam.first, adam.second, strict=True
         ):
             first.lerp_(gradient, 1 - BETAS[0])
             second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
-            parameter -= rate * first / (second.sqrt() / correction + EPSILON)
+            step = rate / first_correction
+            parameter -= step * first / (second.sqrt() / second_correction + adam.epsilon)
 
 
 def create(job: dict[str, Any]) -> worker.Trainer:

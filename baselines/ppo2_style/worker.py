@@ -22,11 +22,10 @@ import numpy as np
 import torch
 from advantages import advantages
 from agent import Agent, anneal, hidden_layers, make_environment
-from cleanrl_style.worker import ACTIVATIONS, PPO, Batch, take_step
+from cleanrl_style.worker import ACTIVATIONS, PPO
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from job_loop import UnsupportedError, serve
 from torch import Tensor, nn
-from torch.nn import functional
 from torch_device import device_of
 
 SYSTEM = "the PPO2-style file"
@@ -85,15 +84,6 @@ class SharedPPO(PPO):
         """Return the policy head's output and the value of each observation."""
         features = self.trunk(observation / self.scale)
         return self.policy(features), self.value(features).squeeze(1)
-
-    def update(self, batch: Batch) -> Tensor:
-        """Take one gradient step on the joint loss of a minibatch; return the estimated KL divergence before it."""
-        batch = self.normalized(batch)
-        policy, value = self.evaluate(batch["observation"])
-        loss, divergence = self.policy_loss(policy, batch)
-        loss = loss + self.settings["value_coefficient"] * functional.mse_loss(value, batch["value_target"])
-        take_step(self.optimizer, loss, self.settings["maximum_gradient_norm"])
-        return divergence
 
 
 class Training(Agent):

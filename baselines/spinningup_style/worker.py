@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from advantages import advantages
 from agent import Agent, Environments, anneal, hidden_layers
-from cleanrl_style.worker import ACTIVATIONS, PPO, Batch
+from cleanrl_style.worker import ACTIVATIONS, PPO, Batch, adam
 from job_loop import UnsupportedError, serve
 from spinningup_style.average import Average
 from torch import Tensor, nn
@@ -56,6 +56,15 @@ class Iteration(NamedTuple):
         return self.environment_s + self.infer_s
 
 
+class SeparatePPO(PPO):
+    """PPO whose networks have an optimiser each."""
+
+    def create_optimizers(self) -> None:
+        """Create the optimisers of the policy and of the value network."""
+        self.policy_optimizer = adam((self.settings["policy_learning_rate"], self.trained_policy))
+        self.value_optimizer = adam((self.settings["value_learning_rate"], self.value))
+
+
 class Process:
     """One of N processes: an environment, copies of both networks, and a share of every mini-batch.
 
@@ -73,7 +82,7 @@ class Process:
         torch.manual_seed(job["seed"])  # the same networks in every process
         (width,) = environment["observation_shape"]
         with torch.device(self.device):
-            self.learner = PPO(workload, width, environment["action_size"])
+            self.learner = SeparatePPO(workload, width, environment["action_size"])
         torch.manual_seed(job["seed"] + SEED_STEP * rank)
         self.rng = np.random.default_rng(job["seed"] + SEED_STEP * rank)
         self.returns: list[float] = []

@@ -20,6 +20,8 @@ from placerl.harness.compare import registry
 from placerl.primitives.algorithms import Algorithm, create, networks
 
 STEPS, BATCH_SIZE, OBSERVATION, ACTIONS = 6, 16, 5, 3
+UNCLIPPED = {"maximum_gradient_norm": None, "value_coefficient": 1.0}
+"""Settings with which PPO's one step on the sum of both losses is a step of each network on its own loss."""
 ALGORITHMS = {
     "dqn": {"target_interval": 2, "tau": 0.3, "double": False, "loss": "huber", "learning_rate": 1e-2},
     "double dqn": {"target_interval": 2, "double": True, "loss": "squared", "learning_rate": 1e-2},
@@ -27,8 +29,8 @@ ALGORITHMS = {
     "td3": {"tau": 0.1, "policy_delay": 2, "target_noise": 0.4, "target_noise_clip": 0.5},
     "sac": {"tau": 0.1, "initial_temperature": 0.5, "temperature_learning_rate": 1e-2},
     "sac of one temperature": {"tau": 0.1, "initial_temperature": 0.5, "tune_temperature": False},
-    "discrete ppo": {"entropy_coefficient": 0.01, "policy_learning_rate": 1e-2},
-    "continuous ppo": {"entropy_coefficient": 0.01, "policy_learning_rate": 1e-2},
+    "discrete ppo": {"entropy_coefficient": 0.01, "policy_learning_rate": 1e-2} | UNCLIPPED,
+    "continuous ppo": {"entropy_coefficient": 0.01, "policy_learning_rate": 1e-2} | UNCLIPPED,
 }
 
 
@@ -40,7 +42,9 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.delitem(sys.modules, "worker", raising=False)
     kind = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
-    yield importlib.import_module("worker")
+    module = importlib.import_module("worker")
+    monkeypatch.setattr(module, "PPO_EPSILON", 1e-8)  # as of the references' Adam
+    yield module
     torch.set_default_dtype(kind)
     sys.modules.pop("worker", None)
 
@@ -139,6 +143,24 @@ def test_its_gradient_steps_are_the_references(
         for (_, value), before in zip(parameters(learner, state), first, strict=True)
     ]
     assert all(moved) or name == "sac of one temperature"
+
+
+def test_ppo_takes_one_step_and_clips_the_gradients_of_both_networks_together(plain: ModuleType) -> None:
+    algorithm, norm = reference("continuous ppo"), 1e-3
+    batch = batch_of(algorithm, torch.Generator().manual_seed(0))
+    gradients = []
+    for limit in (None, norm):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            learner = learner_of(plain, algorithm)
+        assert sum(isinstance(one, torch.optim.Optimizer) for one in vars(learner).values()) == 1
+        learner.settings["maximum_gradient_norm"] = limit
+        learner.update(batch)
+        trained = [*learner.policy.parameters(), learner.log_std, *learner.value.parameters()]
+        gradients.append(torch.cat([parameter.grad.flatten() for parameter in trained]))
+    whole = gradients[0].norm()
+    assert whole > norm
+    torch.testing.assert_close(gradients[1], gradients[0] * norm / (whole + 1e-6))
 
 
 @pytest.mark.parametrize(("name", "actors"), [("cartpole-dqn", 1), ("pendulum-td3", 3), ("pendulum-sac", 2)])
