@@ -165,18 +165,16 @@ void add_product(Executor &executor, int program, std::tuple<int, int, int> size
     executor.add(program, made);
 }
 
-void add_reduce(Executor &executor, int program, int reduction, Offset x, Offset y, std::vector<long> shape,
-                std::vector<long> x_strides, std::vector<long> y_strides, std::vector<long> over,
+void add_reduce(Executor &executor, int program, int reduction, const ViewArguments &x,
+                const ViewArguments &y, std::vector<long> shape, std::vector<long> over,
                 std::vector<long> over_strides) {
-    Reduce made{static_cast<Reduction>(reduction),
-                floats(executor, x),
-                floats(executor, y),
-                std::move(shape),
-                std::move(x_strides),
-                std::move(y_strides),
-                std::move(over),
-                std::move(over_strides),
-                Reduce::Form::general};
+    Reduce made{};
+    made.reduction = static_cast<Reduction>(reduction);
+    made.x = view_of(executor, x);
+    made.y = view_of(executor, y);
+    made.shape = std::move(shape);
+    made.over = std::move(over);
+    made.over_strides = std::move(over_strides);
     made.choose_form();
     executor.add(program, std::move(made));
 }

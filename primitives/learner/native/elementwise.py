@@ -25,6 +25,7 @@ LANES = 16  # floats that kernels may read and write at once, whatever the instr
 BLOCK = 512  # elements of a block
 _INDICES = {"gather": 1, "scatter_add": 1, "take": 1}
 """By kind of node, which of its inputs are indices."""
+_ALLOWED = "backend 'native' computes in float32, and sums of int64"
 
 
 class Places(Protocol):
@@ -48,7 +49,7 @@ class Places(Protocol):
 
 
 def require_float_arithmetic(graph: Graph) -> None:
-    """Check that a graph computes in float32; integers may only be converted, compared and used as indices.
+    """Check that a graph computes in float32; integers may only be converted, compared, summed and used as indices.
 
     Raises:
         UnsupportedOperationError: the message names the operation and the user's line.
@@ -61,19 +62,18 @@ def require_float_arithmetic(graph: Graph) -> None:
             is_conversion = instruction.op in ("constant", "copy") and not from_float
             if instruction.dtype not in ("float32", "bool") and not is_conversion:
                 raise UnsupportedOperationError(
-                    f"{instruction.op} to {instruction.dtype} at {node.source or 'unknown line'}: "
-                    "backend 'native' computes in float32"
+                    f"{instruction.op} to {instruction.dtype} at {node.source or 'unknown line'}: {_ALLOWED}"
                 )
     for node in graph.nodes:
         if node.kind == "elementwise":
             continue
         data = [view for i, view in enumerate(node.inputs) if _INDICES.get(node.kind) != i]
         data += [] if node.kind == "argreduce" else node.outputs  # which are positions
+        is_sum = node.kind == "reduce" and node.attributes["op"] == "sum"
         for dtype in (graph.buffers[view.buffer].dtype for view in data):
-            if dtype != "float32":
+            if dtype != "float32" and not (is_sum and dtype == "int64"):
                 raise UnsupportedOperationError(
-                    f"{node.kind} of {dtype} at {node.source or 'unknown line'}: "
-                    "backend 'native' computes in float32"
+                    f"{node.kind} of {dtype} at {node.source or 'unknown line'}: {_ALLOWED}"
                 )
 
 

@@ -12,7 +12,7 @@ bit the same with any number of threads. The other threads spin for some microse
 then sleep: between steps they take no time.
 
 All floats are float32. Those too small to be normal (below 1.2e-38) are zero while a step runs, as operands and as
-results (`native/subnormals.hpp`). Integers inside element-wise programs are exact up to 2^24.
+results (`native/subnormals.hpp`). Integers inside element-wise programs are exact up to 2^24, sums of int64 always.
 """
 
 from collections.abc import Mapping, Sequence
@@ -295,9 +295,9 @@ class _Lowering:
             [x.shape[i] for i in over], [[x.strides[i] for i in over]]
         )
         reduction = ("sum", "max", "min").index(node.attributes["op"])
-        executor.add_reduce(
-            program, reduction, self.at(x), self.at(y), shape, x_strides, y_strides, over_shape, over_strides
-        )
+        dtype = self.graph.buffers[x.buffer].dtype  # and that of y
+        views = [(self.at(x), dtype, x_strides), (self.at(y), dtype, y_strides)]
+        executor.add_reduce(program, reduction, *views, shape, over_shape, over_strides)
 
     def _pick(
         self,

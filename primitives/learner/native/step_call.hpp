@@ -173,8 +173,8 @@ class StepCall {
                 std::memcpy(numpy::data<std::byte>(td_errors), output.place, output.bytes);
                 continue;
             }
-            const nb::object loss = checked(
-                PyFloat_FromDouble(static_cast<double>(*reinterpret_cast<const float *>(output.place))));
+            const nb::object loss =
+                checked(PyFloat_FromDouble(static_cast<double>(read_element(output.place, output.type))));
             if (PyDict_SetItem(losses.ptr(), names_[i].ptr(), loss.ptr()) < 0)
                 nb::raise_python_error();
         }

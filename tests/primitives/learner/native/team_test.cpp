@@ -121,8 +121,13 @@ std::vector<float> step(int threads) {
                        {}};
     executor.add(program, product);
 
-    Reduce sums{Reduction::sum, memory + Y, memory + SUMS,        {COLUMNS}, {1}, {1},
-                {ROWS},         {COLUMNS},  Reduce::Form::general};
+    Reduce sums{};
+    sums.reduction = Reduction::sum;
+    sums.x = {executor.at(Y * sizeof(float)), Type::float32, {1}};
+    sums.y = {executor.at(SUMS * sizeof(float)), Type::float32, {1}};
+    sums.shape = {COLUMNS};
+    sums.over = {ROWS};
+    sums.over_strides = {COLUMNS};
     sums.choose_form();
     executor.add(program, sums);
 
