@@ -26,7 +26,7 @@ broadcasts (stride 0) and reshapes are views and cost nothing. Node kinds (`Node
 | `matmul` | A (M, K), B (K, N) -> C (M, N) | | C = A B; or with one leading batch dimension on all three |
 | `reduce` | X -> Y | `op` in sum, max, min; `axes` | Y has X's shape without `axes` |
 | `argreduce` | X -> Y integer | `op` in max, min; `axis` | position of the first extreme along `axis` |
-| `gather` | X, I -> Y | `axis` | Y[i, j, ..] = X[i, I[i, j, ..], ..]; I and Y have one shape (`torch.gather`) |
+| `gather` | X, I -> Y | `axis` | Y[i, j, ..] = X[i, I[i, j, ..], ..]; I's and Y's shape is X's but along `axis` |
 | `scatter_add` | X, I, S -> Y | `axis` | Y = X; Y[i, I[i, j, ..], ..] += S[i, j, ..] (`torch.scatter_add`) |
 | `take` | X, I -> Y | `axis` | Y[.., i, ..] = X[.., I[i], ..]; I has one dimension |
 | `im2col` | X (B, C, H, W) -> Y (B, OH, OW, C, KH, KW) | `kernel`, `stride`, `padding` | patches, zero outside X |

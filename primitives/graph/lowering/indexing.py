@@ -8,14 +8,26 @@ from placerl.primitives.graph.lowering.builder import Builder, Number, Splat, Va
 from placerl.primitives.graph.lowering.rules import rule
 
 
+def _first(value: Value, sizes: Sequence[int]) -> Value:
+    """Return the first elements of a value, `sizes` along its dimensions."""
+    if isinstance(value, Splat):
+        return Splat(value.value, tuple(sizes), value.dtype)
+    for axis, size in enumerate(sizes):
+        value = value.sliced(axis, 0, size)
+    return value
+
+
 @rule("gather")
 def _gather(b: Builder, dtype: str, x: Value, axis: int, index: Value, **_: Any) -> Value:
-    return b.emit("gather", [x, index], index.shape, dtype, axis=axis % len(x.shape))
+    axis %= len(x.shape)
+    read = _first(x, (*index.shape[:axis], x.shape[axis], *index.shape[axis + 1 :]))
+    return b.emit("gather", [read, index], index.shape, dtype, axis=axis)
 
 
 @rule("scatter_add")
 def _scatter_add(b: Builder, dtype: str, x: Value, axis: int, index: Value, source: Value) -> Value:
-    return b.emit("scatter_add", [x, index, source], x.shape, dtype, axis=axis % len(x.shape))
+    added = _first(source, index.shape)
+    return b.emit("scatter_add", [x, index, added], x.shape, dtype, axis=axis % len(x.shape))
 
 
 @rule("scatter")
