@@ -9,8 +9,8 @@ project's tree instead of tianshou's segment tree, and indices are drawn in one 
 and priority updates are tianshou's own: its algorithms multiply `batch.weight` into their losses and send TD
 errors to `update_weight`. An algorithm that never does so gets a warning.
 
-Draws come from a generator of the buffer's own, not from NumPy's global one. The option `random_seed` seeds it, by
-default with 42, as tianshou's uniform buffer: give each run a seed of its own.
+Draws come from NumPy's global generator, as those of tianshou's prioritised buffer: `np.random.seed` seeds them. With
+the option `random_seed` the buffer has a generator of its own.
 
 Every method works as tianshou's, except where tianshou's gives results of other items or leaves an argument unused:
 `reset` takes the priorities of the items too, so that none of them is drawn later; the vector buffer's `set_beta` and
@@ -37,7 +37,8 @@ class _NativeTree(WarnsUnanswered):
     def __init__(self, *arguments: Any, fanout: int = 16, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.weight = SegmentTree(self.maxsize, fanout)
-        self._rng = np.random.default_rng(options.get("random_seed", 42))
+        seed = options.get("random_seed")
+        self._own_rng = None if seed is None else np.random.default_rng(seed)
         if "weight_norm" in options:
             self._weight_norm = options["weight_norm"]  # which tianshou's vector buffer leaves out
 
@@ -47,8 +48,13 @@ class _NativeTree(WarnsUnanswered):
             rows = np.arange(len(weight))
             state["weight"] = SegmentTree(len(weight))
             state["weight"][rows] = weight[rows]
-        state.setdefault("_rng", np.random.default_rng(42))
+        state.setdefault("_own_rng", state.pop("_rng", None))  # the name in files of earlier versions
         super().__setstate__(state)  # type: ignore[misc]
+
+    @property
+    def _rng(self) -> np.random.Generator:
+        # Not an attribute: a pickle would hold a copy of the global generator, which no seed would reach.
+        return self._own_rng or np.random.Generator(np.random.get_bit_generator())  # type: ignore[attr-defined]
 
     def sample_indices(self, batch_size: int | None) -> npt.NDArray[np.int64]:
         if batch_size and batch_size > 0 and len(self) > 0:  # type: ignore[arg-type]

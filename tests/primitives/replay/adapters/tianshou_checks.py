@@ -177,6 +177,17 @@ def check_draws_follow_the_priorities():
         np.testing.assert_allclose([np.mean(drawn == row) for row in rows], expected, atol=0.03)
 
 
+def check_seeds_reach_the_draws():
+    for kind in (SINGLE[1], VECTOR[1]):
+        for seeded in (True, False):
+            draws = []
+            for seed in (0, 0, 1):
+                np.random.seed(seed if seeded else 5)  # noqa: NPY002 (the only source that tianshou knows)
+                buffer = filled(kind, 9) if seeded else filled(kind, 9, random_seed=seed)
+                draws.append(buffer.sample_indices(50).tolist())
+            assert draws[0] == draws[1] != draws[2]
+
+
 def check_reset():
     def work(kind):
         buffer = filled(kind, 9)
@@ -226,7 +237,7 @@ def check_copies_continue():
 
         same(work)
         for kind in (SINGLE[1], VECTOR[1]):
-            buffer = filled(kind, 9, fanout=4)
+            buffer = filled(kind, 9, fanout=4, random_seed=3)
             copied = way(buffer)
             for _ in range(3):
                 np.testing.assert_array_equal(buffer.sample_indices(20), copied.sample_indices(20))
