@@ -41,13 +41,15 @@ class LinearSchedule:
                 raise ValueError(f"{name}: found {value}; allowed: a finite number")
 
     def __call__(self, step: int) -> float:
-        fraction = min(max(step, 0) / self.steps, 1.0)
-        return self.initial + fraction * (self.final - self.initial)
+        if step >= self.steps:
+            return float(self.final)  # which the sum below may miss by a bit
+        return self.initial + max(step, 0) / self.steps * (self.final - self.initial)
 
     def values(self, first: int, count: int) -> list[float]:
         """Return the values at `count` steps from step `first`, at least 0; those of calls, but for many faster."""
         if count < FEW:
             return [self(step) for step in range(first, first + count)]
-        fractions = np.minimum(np.arange(first, first + count) / self.steps, 1.0)
-        values: list[float] = (self.initial + fractions * (self.final - self.initial)).tolist()
+        fractions = np.arange(first, first + count) / self.steps
+        rising = self.initial + fractions * (self.final - self.initial)
+        values: list[float] = np.where(fractions < 1, rising, self.final).tolist()
         return values

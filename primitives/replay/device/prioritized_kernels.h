@@ -95,7 +95,7 @@ KERNEL(advance)
     *step += 1;
     *drawn = *written;
     const double fraction = (double)*step / (double)steps;
-    *beta = first + (fraction < 1.0 ? fraction : 1.0) * (last - first);
+    *beta = fraction < 1.0 ? first + fraction * (last - first) : last;
 }
 
 // The priority of new items, the first *inserted of `indices`: the largest so far. The others keep theirs.

@@ -2,7 +2,6 @@
 // that the threads do not depend on how either is computed.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -58,7 +57,7 @@ struct BetaSchedule {
     int64_t steps;
 
     double at(int64_t step) const {
-        return first + std::min(1.0, double(step) / double(steps)) * (last - first);
+        return step < steps ? first + double(step) / double(steps) * (last - first) : last;
     }
 };
 

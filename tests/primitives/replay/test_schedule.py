@@ -9,6 +9,13 @@ def test_runs_straight_then_level() -> None:
     assert [schedule(step) for step in (0, 5, 10, 1000)] == pytest.approx([0.4, 0.7, 1.0, 1.0])
 
 
+@pytest.mark.parametrize(("initial", "final"), [(0.2, 0.85), (0.1, 0.45), (0.4, 1)])
+def test_the_end_is_reached_exactly(initial: float, final: float) -> None:
+    schedule = LinearSchedule(initial, final, 20)
+    assert [schedule(20), schedule(21), *schedule.values(19, 100)[1:]] == [final] * 101
+    assert schedule(19) < final
+
+
 @pytest.mark.parametrize("count", [3, 100])
 def test_many_values_are_those_of_calls(count: int) -> None:
     schedule = LinearSchedule(0.4, 1.0, 57)
