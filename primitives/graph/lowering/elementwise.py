@@ -133,5 +133,5 @@ def _hardtanh(b: Builder, dtype: str, x: Value, low: Number = -1, high: Number =
 
 
 @rule("_to_copy", "clone", "detach", "alias", "lift_fresh_copy", "lift_fresh", "convert_element_type")
-def _convert(b: Builder, dtype: str, x: Value, *_args: Any, **_kwargs: Any) -> Value:
+def _convert(b: Builder, dtype: str, x: Value, *_args: Any) -> Value:
     return b.cast(x, dtype)

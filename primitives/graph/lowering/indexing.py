@@ -18,7 +18,7 @@ def _first(value: Value, sizes: Sequence[int]) -> Value:
 
 
 @rule("gather")
-def _gather(b: Builder, dtype: str, x: Value, axis: int, index: Value, **_: Any) -> Value:
+def _gather(b: Builder, dtype: str, x: Value, axis: int, index: Value, sparse_grad: bool = False) -> Value:
     axis %= len(x.shape)
     read = _first(x, (*index.shape[:axis], x.shape[axis], *index.shape[axis + 1 :]))
     return b.emit("gather", [read, index], index.shape, dtype, axis=axis)

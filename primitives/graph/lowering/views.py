@@ -1,7 +1,6 @@
 """Rules that lower ATen views, and operations that join and split tensors, to the step graph."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ def _transpose(b: Builder, dtype: str, x: Value, i: int, j: int) -> Value:
 
 
 @rule("expand")
-def _expand(b: Builder, dtype: str, x: Value, shape: Sequence[int], **_: Any) -> Value:
+def _expand(b: Builder, dtype: str, x: Value, shape: Sequence[int], implicit: bool = False) -> Value:
     return b.expand(x, shape)
 
 
