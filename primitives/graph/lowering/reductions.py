@@ -13,15 +13,13 @@ def _axes(axes: int | Sequence[int] | None) -> Sequence[int]:
 
 
 @rule("sum")
-def _sum(
-    b: Builder, dtype: str, x: Value, axes: Sequence[int] | None = None, keepdim: bool = False, **_: Any
-) -> Value:
+def _sum(b: Builder, dtype: str, x: Value, axes: Sequence[int] | None = None, keepdim: bool = False) -> Value:
     return b.reduce("sum", x, _axes(axes), keepdim, dtype)
 
 
 @rule("mean")
 def _mean(
-    b: Builder, dtype: str, x: Value, axes: Sequence[int] | None = None, keepdim: bool = False, **_: Any
+    b: Builder, dtype: str, x: Value, axes: Sequence[int] | None = None, keepdim: bool = False
 ) -> Value:
     total = b.reduce("sum", x, _axes(axes), keepdim, dtype)
     return b.apply("div", [total, x.size // max(1, total.size)], dtype)
@@ -35,7 +33,7 @@ def _var(
     deviation = b.apply("sub", [x, _mean(b, dtype, x, axes, True)], dtype)
     total = b.reduce("sum", b.apply("mul", [deviation, deviation], dtype), _axes(axes), keepdim, dtype)
     count = x.size // max(1, total.size) - (1 if correction is None else correction)
-    return b.apply("div", [total, count], dtype)
+    return b.apply("div", [total, max(0, count)], dtype)  # by 0 as in PyTorch: infinity, or NaN of one number
 
 
 @rule("var_mean")
@@ -49,7 +47,7 @@ def _var_mean(
 @rule("linalg_vector_norm")
 def _vector_norm(
     b: Builder, dtype: str, x: Value, order: Number = 2, axes: Sequence[int] | None = None,
-    keepdim: bool = False, **_: Any,
+    keepdim: bool = False,
 ) -> Value:  # fmt: skip
     if order != 2:
         raise UnsupportedOperationError(f"norm of order {order}; the graph has order 2 only")

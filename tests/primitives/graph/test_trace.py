@@ -1,4 +1,5 @@
 import inspect
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -93,6 +94,18 @@ def test_traced_gradients_are_those_of_pytorch(name: str) -> None:
     results = executed(trace(step, (torch.zeros(()), X, Y)), x=X, y=Y)
     for found, wanted in zip(results, expected, strict=True):
         np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-10, atol=1e-10)
+
+
+def test_a_variance_of_too_few_numbers_is_infinite_or_nan_as_in_pytorch() -> None:
+    def step(state: Tensor, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        return state, (x.var(0, correction=4), x.var(0, correction=7), x[:1].var(0), x.std(1, correction=9))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch says so
+        expected = step(torch.zeros(()), X)[1]
+        results = executed(trace(step, (torch.zeros(()), X)), x=X)
+    for found, wanted in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(found, wanted.numpy())
 
 
 def test_state_is_updated_in_place_whatever_reads_it() -> None:
