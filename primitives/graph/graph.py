@@ -33,10 +33,10 @@ broadcasts (stride 0) and reshapes are views and cost nothing. Node kinds (`Node
 | `col2im` | X (B, OH, OW, C, KH, KW) -> Y (B, C, H, W) | `kernel`, `stride`, `padding` | `im2col`'s adjoint |
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
+from math import copysign, prod
 from typing import Any
 
 ALIGNMENT_BYTES = 64
@@ -233,6 +233,11 @@ class View:
         return View(self.buffer, shape, tuple(strides), self.offset)
 
 
+def number_key(number: float) -> tuple[float, float]:
+    """Return a key for a number by which 0.0 and -0.0, which are equal, are told apart."""
+    return number, copysign(1.0, number)
+
+
 @dataclass(frozen=True)
 class Instruction:
     """One scalar operation of an element-wise program.
@@ -250,6 +255,16 @@ class Instruction:
     arguments: tuple[int, ...]
     dtype: str
     value: float | int | bool | None = None
+
+    @property
+    def number(self) -> float:
+        """The constant's value as a float; 0 for every other operation."""
+        return 0.0 if self.value is None else float(self.value)
+
+    @property
+    def key(self) -> Hashable:
+        """A key for what the instruction computes: unlike `==`, it tells the constants 0.0 and -0.0 apart."""
+        return self, number_key(self.number)
 
 
 @dataclass(frozen=True)

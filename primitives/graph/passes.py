@@ -2,7 +2,7 @@
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -290,7 +290,7 @@ class _Fusion:
         register_of: dict[View, int] = {view: i for i, view in enumerate(inputs)}
         dtype_of = [self.buffers[view.buffer].dtype for view in inputs]
         program: list[Instruction] = []
-        computed: dict[Instruction, int] = {}
+        computed: dict[Hashable, int] = {}  # register of each instruction's key
         outputs: list[View] = []
         results: list[int] = []
         for i in members:
@@ -301,11 +301,11 @@ class _Fusion:
                 if placed.op == "copy" and dtype_of[placed.arguments[0]] == placed.dtype:
                     registers.append(placed.arguments[0])
                     continue
-                if placed not in computed:
-                    computed[placed] = len(inputs) + len(program)
+                if placed.key not in computed:
+                    computed[placed.key] = len(inputs) + len(program)
                     program.append(placed)
                     dtype_of.append(placed.dtype)
-                registers.append(computed[placed])
+                registers.append(computed[placed.key])
             for view, result in zip(node.outputs, node.results, strict=True):
                 register_of[view] = registers[result]
                 if self._is_kept(view.buffer, inside):

@@ -18,6 +18,7 @@ from placerl.primitives.graph.graph import (
     UnsupportedOperationError,
     View,
     contiguous_strides,
+    number_key,
 )
 from placerl.primitives.graph.interpreter import apply_instruction
 
@@ -217,7 +218,7 @@ class Builder:
                 break
         inputs = [view.permute(order) for view in inputs]
         ordered_shape = tuple(inner_shape[i] for i in order)
-        key = (program, tuple(inputs), ordered_shape)
+        key = (tuple(instruction.key for instruction in program), tuple(inputs), ordered_shape)
         if key not in self._output_of:
             output = self.temporary(ordered_shape, dtype)
             result = len(inputs) + len(program) - 1
@@ -279,7 +280,8 @@ class Builder:
         axis %= len(values[0].shape)
         shape = list(values[0].shape)
         shape[axis] = sum(value.shape[axis] for value in values)
-        key = ("concatenate", tuple(values), axis)
+        signs = tuple(number_key(value.value) for value in values if isinstance(value, Splat))
+        key = ("concatenate", tuple(values), signs, axis)
         if key not in self._output_of:
             whole = self.temporary(shape, self.dtype_of(values[0]))
             start = 0

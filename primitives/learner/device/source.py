@@ -139,15 +139,14 @@ def launches(node: Node, buffers: Sequence[Buffer], *, is_gpu: bool = False) -> 
 
 
 def _literal(instruction: Instruction) -> str:
-    value, kind = instruction.value, instruction.dtype
+    kind, number = instruction.dtype, instruction.number
     if kind in ("float32", "float64"):
-        number = float(value or 0)
         if number != number:
             return "NAN"
         if number in (float("inf"), float("-inf")):
             return "INFINITY" if number > 0 else "-INFINITY"
         return number.hex() + ("f" if kind == "float32" else "")
-    return str(int(value or 0))
+    return str(int(instruction.value or 0))
 
 
 def _elementwise(node: Node, buffers: list[Buffer]) -> list[Launch]:

@@ -233,7 +233,7 @@ class Group:
         if register in self._direct:
             return self._places.at(self._views[self._direct[register]]), int(not self._is_number(register))
         if self._is_number(register):
-            return self._places.constant(float(self._node.program[register - inputs].value or 0)), 0
+            return self._places.constant(self._node.program[register - inputs].number), 0
         return self._places.scratch + 4 * self._block * self._slot[register], 0
 
     def emit(self, executor: Any, program: int) -> None:
@@ -278,4 +278,4 @@ class Group:
 
     def constants(self) -> list[float]:
         """Return the constants that the node needs in memory."""
-        return [float(i.value or 0) for i in self._node.program if i.op == "constant"]
+        return [i.number for i in self._node.program if i.op == "constant"]

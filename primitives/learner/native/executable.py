@@ -31,6 +31,7 @@ from placerl.primitives.graph.graph import (
     View,
     contiguous_strides,
     merged_dimensions,
+    number_key,
     plan,
 )
 from placerl.primitives.learner.finite import result_name
@@ -178,7 +179,7 @@ class _Lowering:
         placed = plan(graph)
         self._offsets = [start_bytes + offset for offset in placed.offsets_bytes]
         self._end = start_bytes + placed.arena_bytes
-        self._constants: dict[float, int] = {}
+        self._constants: dict[tuple[float, float], int] = {}
         self._groups = {
             id(node): Group(graph, node, self) for node in graph.nodes if node.kind == "elementwise"
         }
@@ -214,9 +215,10 @@ class _Lowering:
 
     def constant(self, value: float) -> int:
         """Return the offset of a whole vector filled with the number."""
-        if value not in self._constants:
-            self._constants[value] = self._allocated(ALIGNMENT_BYTES)
-        return self._constants[value]
+        key = number_key(value)
+        if key not in self._constants:
+            self._constants[key] = self._allocated(ALIGNMENT_BYTES)
+        return self._constants[key]
 
     def strided(self, view: View) -> tuple[int, str, tuple[int, ...]]:
         """Return the view in the executor's form."""
@@ -224,7 +226,7 @@ class _Lowering:
 
     def emit(self, executor: Any, program: int) -> None:
         """Add the graph's operations to a program of the executor, and fill in its constants."""
-        for value, place in self._constants.items():
+        for (value, _), place in self._constants.items():
             executor.array(place, (LANES,), (1,), "float32")[...] = value
         for i, buffer in self.graph.of_kind("constant"):
             executor.array(self._offsets[i], (buffer.size,), (1,), buffer.dtype)[...] = buffer.values

@@ -164,6 +164,31 @@ def test_the_interpreter_agrees_to_float64_precision(name: str, variant: str) ->
     check_steps(executable, expected_of(name, variant, torch.float64), torch.float64)
 
 
+@pytest.mark.parametrize("backend", ["reference", "native", "host"])
+def test_zeros_of_either_sign_are_two_constants(backend: str) -> None:
+    def step(state: Tensor, x: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        zero = torch.zeros(1)
+        return state, (
+            torch.where(x > 0, 0.0, -0.0),
+            x * 0.0,
+            x * -0.0,
+            torch.cat([zero, -zero]),
+            torch.cat([-zero, zero]),
+        )
+
+    x = torch.tensor([1.0, -1.0])
+    compiled: dict[str, Callable[..., Executable]] = {
+        "reference": ReferenceExecutable,
+        "native": NativeExecutable,
+        "host": lambda graphs: DeviceExecutable(graphs, device_of("host")),
+    }
+    executable = compiled[backend]({"full": trace(step, (torch.zeros(()), x))})
+    results = executable.step("full", {"x": x.numpy()}).values()
+    for found, wanted in zip(results, step(torch.zeros(()), x)[1], strict=True):
+        np.testing.assert_array_equal(found, 0)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted.numpy()))
+
+
 # Implicit Q-learning (Kostrikov et al. 2021): an algorithm that PlaceRL does not have, in plain PyTorch.
 
 
