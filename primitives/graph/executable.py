@@ -89,6 +89,7 @@ class Executable(ABC):
 
         Raises:
             ValueError: an input is missing or of another shape or dtype; the state is unchanged.
+            IndexError: the step looks up an element that does not exist; the state is of no use.
         """
 
     @property

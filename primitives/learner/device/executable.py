@@ -57,8 +57,10 @@ class DeviceExecutable(OwnProcess, Executable):
         self._launches: dict[str, list[_Launch]] = {}
         self._steps: dict[str, Recorded] = {}
         self._state_offsets: dict[str, int] = {}
-        self._arena_bytes = ALIGNMENT_BYTES  # of `source.OVERFLOWED`
+        self._arena_bytes = ALIGNMENT_BYTES  # of `source.NOTES`
         self.arena = self.stream.zeros(self._arena_bytes)
+        self._picking: set[str] = set()  # the variants that look indices up
+        self._notes_are_read = self._has_overflowed = False
         self._install(graphs)
 
     def add(self, variant: str, graph: Graph) -> None:
@@ -91,6 +93,8 @@ class DeviceExecutable(OwnProcess, Executable):
         self._enlarge(old_bytes)
         self._graphs |= dense
         for variant, graph in dense.items():
+            if any(node.kind in source.PICKS for node in graph.nodes):
+                self._picking.add(variant)
             for i, buffer in graph.of_kind("constant"):
                 self._upload(self._offsets[variant][i], np.array(buffer.values, buffer.dtype))
         self._launches |= self._compiled(dense)
@@ -218,10 +222,26 @@ class DeviceExecutable(OwnProcess, Executable):
     def overflowed(self) -> bool:
         """Return whether one of Adam's second moments has become NaN or infinite since the last call."""
         self._check_process()
-        overflowed = bool(self._download(0, (), source.OVERFLOWED.name))
-        if overflowed:
-            self.stream.clear(self.arena, source.OVERFLOWED.itemsize)
+        if not self._notes_are_read:
+            self.read_notes()
+        overflowed = self._has_overflowed
+        self._notes_are_read = self._has_overflowed = False
         return overflowed
+
+    def read_notes(self) -> None:
+        """Wait for the kernels, and read what they have noted; the next call of `overflowed` then does not wait.
+
+        Raises:
+            IndexError: an index was out of range since the last call; the state is of no use.
+        """
+        self._check_process()
+        overflowed, size, index = self._download(0, (source.NOTES,), "int64").tolist()
+        if overflowed or size:
+            self.stream.clear(self.arena, ITEM_BYTES["int64"] * source.NOTES)
+        self._has_overflowed |= bool(overflowed)
+        self._notes_are_read = True
+        if size:
+            raise IndexError(f"index: found {index}; allowed: {-size} to {size - 1}")
 
     def write_state(self, name: str, value: Array) -> None:
         """Set one array (leaf) of the learner's state."""
@@ -262,6 +282,9 @@ class DeviceExecutable(OwnProcess, Executable):
 
     def _run(self, variant: str) -> dict[str, Array]:
         self._steps[variant].replay()
+        self._notes_are_read = False
+        if variant in self._picking:
+            self.read_notes()
         outputs = {}
         for name, part in self.outputs(variant).items():
             view = self._graphs[variant].outputs[name]

@@ -3,15 +3,14 @@
 Their language is what all devices share (`primitives/device/prelude.h`).
 
 A kernel's arguments are the arena (the buffer that holds everything) and the byte offset of each view in it, so that
-nodes that differ only in the positions of their views share one kernel. The arena begins with a number, which is set to
-1 if one of Adam's second moments becomes NaN or infinite (`OVERFLOWED`).
+nodes that differ only in the positions of their views share one kernel. The arena begins with what kernels note
+(`NOTES`): a 1 if one of Adam's second moments becomes NaN or infinite; and if an index is out of range, the number of
+elements that it may choose from, and the index.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-
-import numpy as np
 
 from placerl.primitives.algorithms.updates import is_second_moment
 from placerl.primitives.device import Groups
@@ -25,11 +24,24 @@ TYPES = {
     "bool": "BYTE",
     "uint8": "BYTE",
 }
-MACROS = """
+HELPERS = """
 #define LARGER(a, b) ((a) != (a) ? (a) : (b) != (b) ? (b) : (a) < (b) ? (b) : (a))
 #define SMALLER(a, b) ((a) != (a) ? (a) : (b) != (b) ? (b) : (a) > (b) ? (b) : (a))
+
+// The place of an index among `size` elements; a negative one counts from the end, as in PyTorch. One that is out of
+// range is noted, and has place 0.
+FUNCTION LONG place_of(GLOBAL BYTE *arena, LONG index, LONG size) {
+    const LONG place = index < 0 ? index + size : index;
+    if (place >= 0 && place < size)
+        return place;
+    ((GLOBAL LONG *)arena)[1] = size;
+    ((GLOBAL LONG *)arena)[2] = index;
+    return 0;
+}
 """
-OVERFLOWED = np.dtype(np.int32)
+NOTES = 3  # LONGs
+PICKS = frozenset({"gather", "take", "scatter_add"})
+"""The kinds of nodes that look indices up."""
 TILE = 64  # rows and columns of C that a work-group of 16 x 16 computes
 TILE_DEPTH = 16
 SMALL_PRODUCT = 4096  # elements of C below which each work-item computes one
@@ -172,7 +184,7 @@ def _elementwise(node: Node, buffers: list[Buffer]) -> list[Launch]:
         body += f"p{i}[{_offset(view.strides)}] = r{register};\n"
         if buffers[i].kind == "state" and is_second_moment(buffers[i].name):
             kind = TYPES[buffers[i].dtype]
-            body += f"if (!isfinite(({kind})r{register})) *(GLOBAL int *)arena = 1;\n"
+            body += f"if (!isfinite(({kind})r{register})) *(GLOBAL LONG *)arena = 1;\n"
     return [_launch(body, views, prod(shape))]
 
 
@@ -378,11 +390,6 @@ def _looked_up(view: View, axis: int, index: str) -> str:
     return f"{_offset(strides)} + {index} * {view.strides[axis]}"
 
 
-def _from_either_end(index: str, size: int) -> str:
-    """Return an index into `size` elements, of which a negative one counts from the end, as in PyTorch."""
-    return f"({index} < 0 ? {index} + {size} : {index})"
-
-
 def _pick(node: Node, buffers: list[Buffer], index: str) -> list[Launch]:
     (x, i), y = node.inputs, node.outputs[0]
     body = "".join(
@@ -390,7 +397,7 @@ def _pick(node: Node, buffers: list[Buffer], index: str) -> list[Launch]:
     )
     body += _coordinates(y.shape, "item")
     axis = node.attributes["axis"]
-    place = _from_either_end(f"i[{index}]", x.shape[axis])
+    place = f"place_of(arena, i[{index}], {x.shape[axis]})"
     body += f"y[{_offset(y.strides)}] = x[{_looked_up(x, axis, place)}];"
     return [_launch(body, (x, i, y), prod(y.shape))]
 
@@ -411,7 +418,7 @@ def _scatter_add(node: Node, buffers: list[Buffer]) -> list[Launch]:
     shape = [1 if k == axis else size for k, size in enumerate(i.shape)]
     add = "".join(_pointer(k, b, name) for k, (b, name) in enumerate(zip(buffers[1:], "isy", strict=True)))
     add += _coordinates(shape, "item") + f"for (LONG n = 0; n < {i.shape[axis]}; ++n)\n"
-    place = _from_either_end(f"i[{_looked_up(i, axis, 'n')}]", y.shape[axis])
+    place = f"place_of(arena, i[{_looked_up(i, axis, 'n')}], {y.shape[axis]})"
     add += f"y[{_looked_up(y, axis, place)}] += s[{_looked_up(s, axis, 'n')}];"
     return [_launch(copy, (x, y), prod(y.shape)), _launch(add, (i, s, y), prod(shape))]
 
@@ -490,7 +497,7 @@ def named(wanted: Iterable[Launch]) -> tuple[dict[str, str], str]:
         The name of each kernel by its `Launch.source("kernel")`, and the source of all.
     """
     names: dict[str, str] = {}
-    sources = [MACROS]
+    sources = [HELPERS]
     for launch in wanted:
         key = launch.source("kernel")
         if key not in names:

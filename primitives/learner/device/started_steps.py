@@ -90,6 +90,7 @@ class StartedSteps(OneCaller):
         Raises:
             NotFiniteError: a TD error, a loss or a number of the state is NaN or infinite, or a TD error is too large
                 for a priority; the message names the steps since the last such check.
+            IndexError: a step looked up an element that does not exist; the state is of no use.
         """
         self._finish()
 
@@ -112,6 +113,7 @@ class StartedSteps(OneCaller):
         }
         for buffer in (self._numbers, self._sums):
             self._stream.clear(buffer, self._sums_bytes)
+        self._executable.read_notes()
         # A loss alone may overflow where the state does not: then the state decides, as after a step of the host.
         overflowed = self._executable.overflowed()
         if learner.algorithm.finite_state and (overflowed or not np.isfinite(sums).all()):

@@ -59,7 +59,7 @@ def test_round_trips_and_allocations_of_a_step(kind: str) -> None:
     """What a loop that stays on the device has to bring to 0; a change of a number here is to be meant.
 
     Uploads: prefixes and what their rounding took, indices (for the weights, the gather, the update), priorities,
-    weights. Downloads: the total three times, indices, priorities, TD errors, two losses, whether a moment overflowed.
+    weights. Downloads: the total three times, indices, priorities, TD errors, two losses, what kernels noted.
     The host waits once for the gather that read the indices before.
     """
     counts = counted(kind)

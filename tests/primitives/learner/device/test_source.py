@@ -1,5 +1,6 @@
 """The kernels that small networks do not reach, on host C++ and on OpenCL; and all of them compiled for CUDA."""
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -160,6 +161,31 @@ def test_negative_indices_count_from_the_end(kind: str) -> None:
     graph = trace(step, ({"w": torch.zeros(1)}, inputs))
     for found, right in zip(results(kind, graph, inputs).values(), step({"w": 0}, inputs)[1], strict=True):
         np.testing.assert_array_equal(found, right.numpy())
+
+
+PICKS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "take": lambda x, i: x[i],
+    "gather": lambda x, i: x.gather(0, i[:, None]),
+    "scatter_add": lambda x, i: torch.zeros(4, 3).index_put((i,), x, accumulate=True),
+}
+
+
+@every_kind_with_barriers
+@pytest.mark.parametrize("kind_of_node", PICKS)
+def test_an_index_out_of_range_is_an_error_of_its_step(kind: str, kind_of_node: str) -> None:
+    pick = PICKS[kind_of_node]
+    x, i = torch.arange(12.0).reshape(4, 3), torch.tensor([3, 0, 2, 1])
+    example = {"w": torch.zeros(1)}, {"x": x, "i": i}
+    graph = trace(lambda state, batch: (state, pick(batch["x"], batch["i"])), example)
+    assert kind_of_node in {node.kind for node in graph.nodes}
+    executable = DeviceExecutable({"full": graph}, device_of(kind))
+    for wrong in (4, -5, 2**40):
+        indices = np.array([3, 0, wrong, 1])
+        with pytest.raises(IndexError, match=rf"^index: found {wrong}; allowed: -4 to 3$"):
+            executable.step("full", {"batch/x": x.numpy(), "batch/i": indices})
+        (found,) = executable.step("full", {"batch/x": x.numpy(), "batch/i": i.numpy()}).values()
+        np.testing.assert_array_equal(found, pick(x, i).numpy())
+    assert not executable.overflowed()
 
 
 def every_kind_of_node() -> Graph:
