@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from placerl.primitives.interrupts import whole_imports
 from placerl.primitives.sum_tree.base import SumTree
 from placerl.primitives.sum_tree.own_process import OwnProcessSumTree
+from placerl.primitives.torch_device import torch_device
 
 
 def unavailable_reason() -> str:
@@ -21,20 +22,8 @@ def unavailable_reason() -> str:
 
 
 def check_device(device: str) -> None:
-    """Raise ValueError unless PyTorch has the device here."""
-    with whole_imports():
-        import torch
-
-    kinds = "cpu, cuda, cuda:<number>"
-    try:
-        parsed = torch.device(device)
-    except RuntimeError:
-        raise ValueError(f"device: found {device!r}; allowed: {kinds}") from None
-    if parsed.type not in ("cpu", "cuda"):
-        raise ValueError(f"device: found {device!r}; allowed: {kinds}")
-    if parsed.type == "cuda" and (parsed.index or 0) >= (count := torch.cuda.device_count()):
-        here = f"cpu, or a CUDA device of this machine, which has {count}"
-        raise ValueError(f"device: found {device!r}; allowed: {here}")
+    """Raise ValueError unless PyTorch has the device here: "cpu", "cuda" or "cuda:<number>"."""
+    torch_device(device)
 
 
 def create(capacity: int, fanout: int, *, dtype: DTypeLike = np.float64, device: str = "cpu") -> SumTree:

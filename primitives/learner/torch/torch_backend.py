@@ -26,6 +26,7 @@ from placerl.primitives.learner.torch.device_inputs import DeviceInputs
 from placerl.primitives.learner.torch.in_place import InPlaceUpdates, SplitUpdates
 from placerl.primitives.learner.torch.moments import in_one_tensor, second_moments
 from placerl.primitives.replay.device import DeviceBatch
+from placerl.primitives.torch_device import torch_device
 
 MODES = ("eager", "tuned", "compiled", "graph")
 
@@ -66,7 +67,7 @@ class TorchLearner(Learner):
             ValueError: an argument is out of range, or PyTorch does not have the device here.
         """
         super().__init__(algorithm, device=device, batch_size=batch_size, seed=seed)
-        self._device = _numbered(_device(device))
+        self._device = _numbered(torch_device(device))
         by_default = "graph" if self._device.type == "cuda" else "tuned"
         self.mode = by_default if mode is None else mode
         self._check_options(streams)
@@ -194,22 +195,7 @@ class TorchLearner(Learner):
 
 def check_device(device: str) -> None:
     """Raise ValueError unless PyTorch has the device here: "cpu", "cuda" or "cuda:<number>"."""
-    _device(device)
-
-
-def _device(name: str) -> torch.device:
-    try:
-        if not isinstance(name, str):  # PyTorch takes a number as one of an accelerator
-            raise RuntimeError
-        device = torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"device: found {name!r}; allowed: cpu, cuda, cuda:<number>") from None
-    if device.type not in ("cpu", "cuda") or (device.type == "cpu" and device.index is not None):
-        raise ValueError(f"device: found {name!r}; allowed: cpu, cuda, cuda:<number>")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        here = f"cpu, or a CUDA device of this machine, which has {torch.cuda.device_count()}"
-        raise ValueError(f"device: found {name!r}; allowed: {here}")
-    return device
+    torch_device(device)
 
 
 def _numbered(device: torch.device) -> torch.device:

@@ -379,6 +379,7 @@ def test_an_option_that_a_backend_lacks_is_refused_by_name(backend: str, allowed
     [
         ("gpu", "cpu, cuda"),
         ("meta", "cpu, cuda"),
+        ("cpu:1", "cpu, cuda"),
         ("cuda:99", "cpu, or a CUDA device of this machine, which has"),
     ],
 )
