@@ -90,6 +90,8 @@ def assign(graph: Graph, precision: Precision) -> Roles:
 
     The module's docstring gives the rules.
 
+    Of the state, leaves under a key `mean` or `square` are Adam's moments, and all others are weights.
+
     Scalars (shape `()`: Adam's step count and rates, losses, entropy coefficients) are binary64: there are few,
     and the controller computes them, which in FIX Fig. 2 is the host. Buffers that are only summed to a scalar,
     such as the terms of a loss or of a gradient's norm, are binary64 too.
