@@ -35,21 +35,20 @@ struct Reduce {
             return;
         }
         const int which = static_cast<int>(reduction);
-        const auto *numbers = reinterpret_cast<const float *>(x.data);
-        auto *results = reinterpret_cast<float *>(y.data);
+        const auto *in = reinterpret_cast<const float *>(x.data);
+        auto *out = reinterpret_cast<float *>(y.data);
         if (form == Form::rows) {
             const ReduceRowsFunction functions[] = {kernels.sum_rows, kernels.max_rows, kernels.min_rows};
             const std::vector<long> outer(shape.begin(), shape.end() - 1);
             walk(outer.size(), [&](long from, long to) {
-                functions[which](numbers + from, over_strides[0], static_cast<int>(over[0]),
-                                 static_cast<int>(shape.back()), results + to);
+                functions[which](in + from, over_strides[0], static_cast<int>(over[0]),
+                                 static_cast<int>(shape.back()), out + to);
             });
             return;
         }
         const ReduceFunction functions[] = {kernels.sum, kernels.max, kernels.min};
         if (form == Form::all) {
-            walk(shape.size(),
-                 [&](long from, long to) { results[to] = functions[which](numbers + from, over[0]); });
+            walk(shape.size(), [&](long from, long to) { out[to] = functions[which](in + from, over[0]); });
             return;
         }
         const float start = which == 0 ? 0.0f : which == 1 ? -HUGE_VALF : HUGE_VALF;
