@@ -21,12 +21,11 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping.predict import slow_link
 from placerl.harness.measure import statistics
 from placerl.harness.papers.base import Finding, Outcome
-from placerl.harness.papers.clocks import PRODUCTS, AtBothClocks
+from placerl.harness.papers.clocks import PRODUCTS
 from placerl.harness.papers.comparisons import gains
 from placerl.harness.papers.device_table import DeviceTable, OfDevices
 from placerl.harness.papers.evidence import rows_of
 from placerl.harness.papers.number import Number, checked_baseline, from_cell, from_text, ratio
-from placerl.harness.papers.papers_own import AlsoAsInThePaper
 from placerl.harness.papers.ppo import (
     table_2_devices,
     table_2_iterations,
@@ -44,7 +43,7 @@ from placerl.harness.papers.ppo.judged_iterations import (
     judged,
 )
 from placerl.harness.papers.ppo.table_2_iterations import BENCHMARKS, CYCLES, EXPERIMENT, TIME, table_columns
-from placerl.harness.papers.ppo.table_2_libraries import LIBRARIES_OF_THE_PAPER
+from placerl.harness.papers.ppo.table_2_libraries import LIBRARIES_OF_THE_PAPER, ComparedWithLibraries
 from placerl.primitives.fpga.cycles.ppo import PpoIteration
 
 MUJOCO = ("Hopper", "Humanoid")
@@ -328,7 +327,7 @@ def ends_of_minibatches(some: Iterable[TimedIteration]) -> list[tuple[TimedItera
     return [(group[0], group[-1]) for group in alike_but_for_minibatches(some) if len(group) > 1]
 
 
-class OfRobots(AtBothClocks, AlsoAsInThePaper):
+class OfRobots(ComparedWithLibraries):
     """What the claims on MuJoCo share: timed iterations, and those in virtual time."""
 
     blocks = PRODUCTS
@@ -358,6 +357,7 @@ class PlatformsCompared(OfRobots, OfDevices):
         "compare/hopper-ppo/sb3",
         "compare/humanoid-ppo/sb3",
     )
+    timed_by = "placerl gpu-claims"
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         ours: list[Number] = []

@@ -7,7 +7,7 @@ worker as backend; claims judge by them what is said "as in the paper", each lib
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -22,8 +22,10 @@ from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
 from placerl.harness.measure.conditions import usable_cores
 from placerl.harness.measure.turns import Rounds, in_rounds
+from placerl.harness.papers.base import Finding, Outcome, unless_suspect
 from placerl.harness.papers.cells import GPU_TIER, TierLimits, claim_cell
-from placerl.harness.papers.papers_own import PapersOwn
+from placerl.harness.papers.clocks import AtBothClocks
+from placerl.harness.papers.papers_own import AlsoAsInThePaper, PapersOwn
 from placerl.harness.papers.ppo.table_2_iterations import (
     BENCHMARKS,
     EXPERIMENT,
@@ -140,3 +142,29 @@ BASELINES_OF_THE_PAPER = PapersOwn(
     partial(_of_the_paper, styles=[STYLES["Baselines"]]),
 )
 """What PPO draws its accelerator next to in Fig. 10 and 11 (5.3.1)."""
+
+
+class ComparedWithLibraries(AtBothClocks, AlsoAsInThePaper):
+    """What the claims share whose figures compare the accelerator with OpenAI's libraries (PPO 5.1).
+
+    This project's own programs may be faster than these libraries, and then leave the accelerator a smaller gain. So
+    a claim is refuted only if programs of the libraries' kind refute it too.
+
+    Attributes:
+        timed_by: the command that measures these programs; "{key}" stands for the claim's key.
+    """
+
+    timed_by = "placerl reproduce --only {key} --tier standard"
+
+    def finding(self, frame: pd.DataFrame) -> Finding:
+        best = super().finding(frame)
+        if best.outcome is not Outcome.NOT_REPRODUCED:
+            return best
+        printed = unless_suspect(super().finding(self.as_in_the_paper.of(frame)))
+        ours = (*best.ours, *(number for number in printed.ours if number not in best.ours))
+        said = f"{best.explanation} As in the paper, {self.as_in_the_paper.words}: {printed.outcome}."
+        if printed.outcome is Outcome.NOT_REPRODUCED:
+            return replace(best, ours=ours, explanation=said)
+        said += " This project's own programs, which the paper did not have, refute nothing alone."
+        decides = f"programs of the kind of OpenAI's libraries (`{self.timed_by.format(key=self.key)}`)"
+        return Finding(Outcome.NO_VERDICT, ours, said, decides=decides)

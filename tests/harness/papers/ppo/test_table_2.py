@@ -17,7 +17,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.measure import statistics
 from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.number import Number
-from placerl.harness.papers.ppo import table_2
+from placerl.harness.papers.ppo import table_2, table_2_libraries
 from placerl.harness.papers.ppo.table_2 import MeasuredIteration, TimedIteration, of_samples
 from placerl.harness.papers.ppo.table_2_iterations import (
     BENCHMARKS,
@@ -78,7 +78,14 @@ def rows(
 
 
 def finding(key: str, folder: Path, *made: list[Row]) -> Finding:
-    return claim_of(key).evaluate(frame_of(folder, *(row for some in made for row in some))).finding
+    """The finding from rows, next to programs of Baselines' kind that take as long as this project's.
+
+    Without these, rows of this project refute nothing. Their medians are higher, so that they are not the fastest.
+    """
+    stored = [row for some in made for row in some]
+    timed = [row for row in stored if row.quantity == TIME and row.device in table_2_libraries.DEVICES]
+    stored += [replace(row, backend="ppo2_style", value=1.01 * row.value) for row in timed]
+    return claim_of(key).evaluate(frame_of(folder, *stored)).finding
 
 
 @pytest.mark.parametrize(

@@ -99,8 +99,8 @@ def test_the_second_finding_is_of_programs_of_the_papers_kind(tmp_path: Path) ->
     ]
     claim, frame = claim_of("PPO-T2-CPU"), frame_of(tmp_path, *made)
     assert claim.as_in_the_paper is LIBRARIES_OF_THE_PAPER
-    best = claim.evaluate(frame).finding
-    assert best.outcome is Outcome.NOT_REPRODUCED
+    assert claim.judge(frame).outcome is Outcome.NOT_REPRODUCED
+    assert claim.evaluate(frame).finding.outcome is Outcome.NO_VERDICT
     printed = claim.evaluate(LIBRARIES_OF_THE_PAPER.of(frame)).finding
     assert printed.outcome is Outcome.NO_VERDICT
     assert "here it is a program in the style of Baselines" in printed.explanation
@@ -110,6 +110,40 @@ def test_the_second_finding_is_of_programs_of_the_papers_kind(tmp_path: Path) ->
         name.format("Baselines"): pytest.approx(50.1 / 2.1, rel=0.02),
         name.format("Spinning Up"): pytest.approx(60.1 / 2.1, rel=0.02),
     }
+
+
+@pytest.mark.parametrize(
+    ("key", "benchmark", "command"),
+    [
+        ("PPO-T2-CPU", "Hopper", "placerl reproduce --only PPO-T2-CPU --tier standard"),
+        ("PPO-F10", "Hopper", "placerl reproduce --only PPO-F10 --tier standard"),
+        ("PPO-T2", "Hopper", "placerl gpu-claims"),
+        ("PPO-F11", "Pong", "placerl gpu-claims"),
+    ],
+)
+def test_this_project_s_own_programs_refute_nothing_alone(
+    key: str, benchmark: str, command: str, tmp_path: Path
+) -> None:
+    """They take 0.4 s, the accelerator 2 s: a program of Baselines' kind takes as long, or a minute."""
+
+    def timed(*seconds: float) -> list[Row]:
+        cpu, counted = rows(benchmark, SMALL, *seconds)
+        return [cpu, rows(benchmark, SMALL, *seconds, "cuda")[0], counted]
+
+    own = timed(0.1, 0.1, 0.2)
+    alone = claim_of(key).evaluate(frame_of(tmp_path / "alone", *own)).finding
+    assert alone.outcome is Outcome.NO_VERDICT
+    assert f"`{command}`" in alone.decides
+    assert ": not run. This project's own" in alone.explanation
+    for name, made, outcome in (
+        ("fast", own, Outcome.NOT_REPRODUCED),
+        ("slow", timed(0.1, 20.0, 40.0), Outcome.NO_VERDICT),
+    ):
+        programs = [replace(row, backend="ppo2_style") for row in made[:2]]
+        found = claim_of(key).evaluate(frame_of(tmp_path / name, *own, *programs)).finding
+        assert found.outcome is outcome, name
+        assert f": {outcome}. This project's own" in found.explanation or name == "fast"
+        assert len(own) in {row for number in found.ours for row in number.rows}, "the program's"
 
 
 def test_each_program_is_judged_by_the_gains_of_its_own_library(tmp_path: Path) -> None:
