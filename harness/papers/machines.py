@@ -17,7 +17,8 @@ from placerl.harness.core.outcome import Outcome
 from placerl.harness.core.suites import Suite
 from placerl.harness.papers import discovery
 from placerl.harness.papers.base import Claim, Verdict
-from placerl.harness.papers.evidence import last_attempts
+from placerl.harness.papers.cells import NIGHT_TIER
+from placerl.harness.papers.evidence import USABLE, last_attempts
 from placerl.harness.papers.experiments import Experiment
 from placerl.harness.store import reference
 
@@ -28,6 +29,8 @@ also share its sizes.
 """
 CYCLES = "cycles"
 """Unit of rows that depend on no machine, also in an experiment that times something else."""
+SIZES = {"quick": 0, "standard": 1, "full": 2, NIGHT_TIER: 3}
+"""How large tiers are next to each other; any other tier is as small as quick."""
 MEASURED_AGREEMENT = (Outcome.REPRODUCED, Outcome.IN_KIND)
 
 
@@ -155,20 +158,68 @@ def together(outcomes: Iterable[Outcome]) -> Outcome:
     return Outcome.NOT_RUN
 
 
+def _sizes(tiers: pd.Series) -> pd.Series:
+    return tiers.map(lambda tier: SIZES.get(tier, 0))
+
+
+def _stated(rows: pd.DataFrame) -> set[tuple[str, ...]]:
+    """Return what rows with a value state: their experiments, quantities and the names of parameters."""
+    usable = rows[rows["status"].isin(USABLE)]
+    return {
+        (str(suite), str(experiment), str(quantity), name)
+        for suite, experiment, quantity, given in zip(
+            usable["suite"], usable["experiment"], usable["quantity"], usable["parameters"], strict=True
+        )
+        for name in ("", *(given or {}))
+    }
+
+
+def _largest_attempts(ordered: pd.DataFrame) -> pd.DataFrame:
+    """Return the last attempt at each cell of each machine, or an earlier one of a larger tier (`last_of_machines`)."""
+    attempts = ordered["run"].astype(str) + "/" + ordered["cell"]
+    cells = _joined(ordered.index, ordered["fingerprint"], ordered["cell"].str.split("#").str[0])
+    tried: dict[str, dict[str, int]] = {}
+    for cell, attempt, size in zip(cells, attempts, _sizes(ordered["tier"]), strict=True):
+        of_cell = tried.setdefault(cell, {})
+        of_cell.pop(attempt, None)  # in the order in which they ended
+        of_cell[attempt] = size
+    kept = set()
+    for of_cell in tried.values():
+        *earlier, best = of_cell
+        if any(of_cell[attempt] > of_cell[best] for attempt in earlier):
+            stated = _stated(ordered[attempts == best])
+            for attempt in reversed(earlier):
+                larger = of_cell[attempt] > of_cell[best]
+                if larger and stated and stated <= _stated(ordered[attempts == attempt]):
+                    best = attempt
+        kept.add(best)
+    return ordered[attempts.isin(kept)]
+
+
 def _last_profiles(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return measurements without times of a profile that a later run of the machine has, in a cell of any name."""
+    """Return measurements without times of a profile that another run of the machine replaces (`last_of_machines`).
+
+    It may hold them in a cell of another name.
+    """
     if rows.empty:
         return rows
     profile = rows["suite"] == Suite.PROFILE
     columns = ["fingerprint", "workload", "batch_size", "primitive", "who", "where"]
     same = _joined(rows.index, *(rows[name] for name in columns))
-    return rows[~profile | (rows["run"] == rows["run"].groupby([same, profile]).transform("last"))]
+    by_size = _sizes(rows["tier"]).sort_values(kind="stable").index
+    last = rows["run"].loc[by_size].groupby([same.loc[by_size], profile.loc[by_size]]).transform("last")
+    return rows[~profile | (rows["run"] == last.loc[rows.index])]
 
 
 def last_of_machines(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the last attempt at each cell (unit of work) of each machine, whatever revision made it."""
+    """Return one attempt at each cell (unit of work) of each machine, whatever revision made it.
+
+    It is that of the largest tier (`SIZES`), and the last one among equals: a short run does not replace a long one.
+    One that states less than the last attempt, such as of an earlier version of an experiment, does not count, nor
+    does any where the last attempt has no value.
+    """
     ordered = frame.sort_values("started_at", kind="stable")
-    return _last_profiles(last_attempts(ordered, of_any_code=True))
+    return _last_profiles(_largest_attempts(ordered))
 
 
 def by_machine(last: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -32,8 +32,9 @@ def page(joint: Sequence[JointVerdict], references: Sequence[Reference]) -> str:
     lines = [
         "# Verdicts over all evidence",
         "",
-        "Every claim is judged on each machine whose runs are committed, with the last attempt at each measurement; "
-        "clock cycles and counts, which are the same everywhere, are judged with the rows of every machine. "
+        "Every claim is judged on each machine whose runs are committed, with one attempt at each measurement, the "
+        "last of the largest tier; clock cycles and counts, which are the same everywhere, are judged with the rows of "
+        "every machine. "
         "[Verdicts](../verdicts.md) says what each word requires.",
         "",
         f"Of {len(joint)} claims: {counted(joint)}.",

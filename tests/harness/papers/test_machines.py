@@ -19,6 +19,7 @@ from placerl.harness.papers import machines
 from placerl.harness.papers.machines import (
     _last_profiles,
     judged,
+    last_of_machines,
     shared,
     together,
     with_committed,
@@ -32,11 +33,12 @@ UNANSWERED = (Outcome.NOT_RUN, Outcome.NO_VERDICT)
 SHOWN = (Outcome.REPRODUCED, Outcome.IN_KIND)
 
 
-def run(number: int, fingerprint: str, started_at: str) -> RunRecord:
-    return RunRecord(number, f"k{number}", "quick", f"r{number}", fingerprint, started_at, {})
+def run(number: int, fingerprint: str, started_at: str, tier: str = "quick") -> RunRecord:
+    return RunRecord(number, f"k{number}", tier, f"r{number}", fingerprint, started_at, {})
 
 
 OLD, NEW = run(2, "a", "2026-01-01T00:00:00Z"), run(1, "b", "2026-02-01T00:00:00Z")
+LONG = run(3, "a", "2025-12-01T00:00:00Z", "standard")
 
 
 def cycles(value: float, batch_size: int = 64, status: str = "ok") -> ClaimRow:
@@ -223,6 +225,39 @@ def test_a_later_profile_of_a_machine_replaces_its_times_in_a_cell_of_any_name()
     later = run(3, "a", "2026-03-01T00:00:00Z")
     rows = _last_profiles(frame((OLD, timed(1.0)), (NEW, timed(2.0)), (later, timed(1.5))))
     assert values(rows) == [1.5, 2.0], "of each machine its own"
+
+
+def last_of_one_cell(*rows: tuple[RunRecord, Row]) -> pd.DataFrame:
+    return last_of_machines(as_frame([(record, "claim/X", "", row) for record, row in rows]))
+
+
+def test_a_later_run_of_a_smaller_tier_does_not_replace_a_larger_one() -> None:
+    long, short = (LONG, cycles(100)), (OLD, cycles(70))
+    assert values(last_of_one_cell(short)) == [70]
+    assert values(last_of_one_cell(long, short)) == [100]
+    assert values(last_of_one_cell(long, (NEW, cycles(50)))) == [50, 100], "of another machine"
+    full = (run(4, "a", "2025-11-01T00:00:00Z", "full"), cycles(110))
+    assert values(last_of_one_cell(full, long, short)) == [110]
+    again = (run(5, "a", "2026-03-01T00:00:00Z", "standard"), cycles(90))
+    assert values(last_of_one_cell(long, short, again)) == [90], "the last of equals"
+    own = (run(6, "a", "2026-04-01T00:00:00Z", "gpu"), cycles(80))
+    assert values(last_of_one_cell(short, own)) == [80], "a tier of another name is as small as quick"
+    assert values(last_of_one_cell(long, own)) == [100]
+
+
+def test_a_larger_tier_that_states_less_than_the_last_attempt_is_replaced() -> None:
+    """As of an earlier version of the experiment, or where nothing was run."""
+    more = replace(cycles(70), parameters={"n": 64, "k": 2})
+    assert values(last_of_one_cell((LONG, cycles(100)), (OLD, more))) == [70]
+    assert values(last_of_one_cell((LONG, more), (OLD, cycles(100)))) == [70]
+    assert values(last_of_one_cell((LONG, cycles(0, status="not_run")), (OLD, cycles(70)))) == [70]
+    failed = last_of_one_cell((LONG, cycles(100)), (OLD, cycles(0, status="failed")))
+    assert failed["status"].tolist() == ["failed"], "which no earlier value hides"
+
+
+def test_a_profile_of_a_larger_tier_stays_also_in_a_cell_of_another_name() -> None:
+    rows = _last_profiles(frame((LONG, timed(1.0)), (OLD, timed(2.0)), (NEW, timed(3.0))))
+    assert values(rows) == [1.0, 3.0]
 
 
 def test_a_machine_alone_keeps_its_rows() -> None:
