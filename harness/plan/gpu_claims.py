@@ -34,7 +34,7 @@ PRIMITIVES = (
 )  # fmt: skip
 """Workloads and batch sizes whose learner and replay are timed.
 
-First come the sizes without which a claim is not judged: MAP-F11, F12 and F13-hidden of Hopper, PRL-F6 and F7 of
+First come the sizes without which a claim is not judged: MAP-F11 and F13-hidden of Hopper, PRL-F6 and F7 of
 CartPole's DQN, MAP-F11-Pong below and above its crossover.
 """
 TRAINED = tuple((name, size) for size in (32, 2048, 512, 16384) for name in ("hopper-ddpg", "cartpole-dqn"))
@@ -47,6 +47,7 @@ LIBRARIES = ("sb3", *RLLIB)
 CLAIMS = (
     "resident",
     "claim/MAP-A2",
+    "claim/MAP-F12-trees",
     "trained",
     "claim/PPO-T2/*/cuda",
     "claim/PPO-T2/*",

@@ -1,17 +1,22 @@
-"""Compares prefix sum index and priority update on CPU, GPU and FPGA over the batch size (MAP VII-C, Fig. 12)."""
+"""Compares prefix sum index and priority update on CPU, GPU and FPGA over the batch size (MAP VII-C, Fig. 12).
+
+All of them are on trees of MAP's K (`binary_trees`).
+"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 
 from placerl.harness.mapping.absent_platforms import printed_mappings
-from placerl.harness.papers import device_table, device_times
+from placerl.harness.papers import device_table
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Panels
 from placerl.harness.papers.clocks import REPLAY, AtBothClocks
 from placerl.harness.papers.device_order import exact
 from placerl.harness.papers.device_table import DeviceTable, OfDevices
 from placerl.harness.papers.device_times import (
+    CPU,
     FPGA,
     FPGA_AND_GPU,
     GPU,
@@ -23,17 +28,21 @@ from placerl.harness.papers.device_times import (
     listed,
     missing_sizes,
     panel,
-    replay_times,
-    times,
 )
 from placerl.harness.papers.evidence import agrees
+from placerl.harness.papers.map import binary_trees, figure_12_linear
+from placerl.harness.papers.map.binary_trees import TREES, WORKLOAD, times
 from placerl.harness.papers.number import Number, from_text, ratio
 
-WORKLOAD = "hopper-ddpg"
 SMALL, LARGE, LARGEST = 32, 512, 16384
 """Batch sizes: statements on small and large batches need one of at most 32 and one of at least 512; Hopper's largest
 in MAP is 16384 (VII-E)."""
-CALLS = {call: OPERATIONS[call] for call in ("sum_tree.sample", "sum_tree.update")}
+CALLS = {call: OPERATIONS[call] for call in binary_trees.CALLS}
+MISSING = {
+    CPU: "`placerl reproduce --only MAP-F12-sampling --tier standard`",
+    GPU: "`make gpu-claims` on a machine with a CUDA device",
+    FPGA: "`placerl reproduce --only MAP-F12-linear --tier standard`",
+}
 
 
 def _fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: str) -> Finding:
@@ -46,7 +55,7 @@ def _fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: 
             (`published.text`). A low key that ends in "gpu_over_fpga_high" gives the GPU's speedup over the FPGA, the
             inverse: then the FPGA has to be faster at the smallest batch size and the GPU at the largest.
     """
-    by_kind = fastest(replay_times(frame, WORKLOAD, primitive))
+    by_kind = fastest(times(frame, primitive))
     if needs := lacking(by_kind, GPU, FPGA):
         return Finding(Outcome.NOT_RUN, listed(by_kind), needs=needs)
     sizes = _plotted(by_kind[GPU], by_kind[FPGA])
@@ -58,7 +67,7 @@ def _fpga_over_gpu(frame: pd.DataFrame, primitive: str, low_key: str, high_key: 
         return Finding(
             Outcome.NOT_RUN,
             tuple(gains) or listed(by_kind),
-            needs=f"Hopper's sum tree on GPU and FPGA at {needs}",
+            needs=f"{TREES} on GPU and FPGA at {needs}",
         )
     low, high = (n.value for n in from_text(low_key, high_key))
     crosses = low_key.endswith("gpu_over_fpga_high")
@@ -91,13 +100,21 @@ class _OverBatches(Claim):
     def panels(self, frame: pd.DataFrame) -> Panels:
         linear = from_text("MAP.fpga_replay_linear_above")[0].value
         published = [("the FPGA is linear above (published)", linear)]
-        return [
-            panel(replay_times(frame, WORKLOAD, call), f"{WORKLOAD}: {name}", published)
-            for call, name in CALLS.items()
-        ]
+        return [panel(times(frame, call), f"{WORKLOAD}: {name}", published) for call, name in CALLS.items()]
 
 
-class SamplingCrossesOver(_OverBatches, AtBothClocks, OfDevices):
+class _FpgaOverGpu(_OverBatches, AtBothClocks):
+    """What the claims share that compare the FPGA, whose cycles have an assumed clock, with the GPU."""
+
+    needs = FPGA_AND_GPU
+    measured_by = (binary_trees.cells, figure_12_linear.cells)
+    blocks = REPLAY
+
+    def finding(self, frame: pd.DataFrame) -> Finding:
+        return super().finding(binary_trees.with_clock(frame))
+
+
+class SamplingCrossesOver(_FpgaOverGpu, OfDevices):
     """Checks MAP Fig. 12: the FPGA finds prefix sums faster than the GPU at small batches, more slowly at large ones.
 
     MAP does not state where the order turns. Its GPU is bound by the launch at every batch size, so that no copies
@@ -108,10 +125,6 @@ class SamplingCrossesOver(_OverBatches, AtBothClocks, OfDevices):
     key, place, position = "MAP-F12-sampling", "VII-C, Fig. 12", 12
     statement = "Prefix sum index: the FPGA is faster than the GPU at small batches and slower at large ones"
     published = from_text("MAP.prefix_sum_fpga_over_gpu_high", "MAP.prefix_sum_gpu_over_fpga_high")
-    needs = FPGA_AND_GPU
-    reads = device_times.reads("hopper-ddpg")
-    commands = ("placerl reproduce --only MAP-F12-sampling --tier standard", "placerl report")
-    blocks = REPLAY
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         keys = "MAP.prefix_sum_gpu_over_fpga_high", "MAP.prefix_sum_fpga_over_gpu_high"
@@ -126,16 +139,13 @@ class SamplingCrossesOver(_OverBatches, AtBothClocks, OfDevices):
             sizes[-1]: f"GPU, up to {over_fpga} as fast as the FPGA",
         }
         always = dict.fromkeys(sizes, f"FPGA, {low} to {high} as fast as the GPU")
-        return [
+        tables = [
             device_table.of_times(
-                replay_times(frame, WORKLOAD, call),
-                WORKLOAD,
-                name,
-                sizes,
-                always if call == update else stated,
+                times(frame, call), WORKLOAD, name, sizes, always if call == update else stated
             )
             for call, name in CALLS.items()
         ]
+        return [replace(table, missing=MISSING) for table in tables]
 
 
 class GpuTimesOverBatch(_OverBatches):
@@ -152,15 +162,14 @@ class GpuTimesOverBatch(_OverBatches):
         "proportion"
     )
     needs = "a CUDA device"
-    reads = ("profile/hopper-ddpg",)
-    commands = ("placerl reproduce --only MAP-F12-GPU --tier standard", "placerl report")
+    measured_by = (binary_trees.cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        by_call = {call: fastest(times(frame, WORKLOAD, call)).get(GPU, {}) for call in CALLS}
+        by_call = {call: fastest(times(frame, call)).get(GPU, {}) for call in CALLS}
         sizes = _plotted(*by_call.values())
         if needs := missing_sizes(sizes, SMALL, LARGE):
             where = "the CUDA device" if any(by_call.values()) else WORDS[GPU]
-            return Finding(Outcome.NOT_RUN, needs=f"Hopper's sum tree on {where} at {needs}")
+            return Finding(Outcome.NOT_RUN, needs=f"{TREES} on {where} at {needs}")
         low, high = sizes[0], sizes[-1]
         sample, update = (
             ratio(f"{CALLS[call]}: batch size {high} over {low}", at[high], at[low])
@@ -179,16 +188,12 @@ class GpuTimesOverBatch(_OverBatches):
         )
 
 
-class UpdateIsFasterOnFpga(_OverBatches, AtBothClocks):
+class UpdateIsFasterOnFpga(_FpgaOverGpu):
     """Checks MAP Fig. 12: the FPGA updates priorities faster than the GPU at every batch size."""
 
     key, place, position = "MAP-F12-update", "VII-C, Fig. 12", 15
     statement = "Priority update: the FPGA is always faster than the GPU"
     published = from_text("MAP.priority_update_fpga_over_gpu_low", "MAP.priority_update_fpga_over_gpu_high")
-    needs = FPGA_AND_GPU
-    reads = device_times.reads("hopper-ddpg")
-    commands = ("placerl reproduce --only MAP-F12-update --tier standard", "placerl report")
-    blocks = REPLAY
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         keys = "MAP.priority_update_fpga_over_gpu_low", "MAP.priority_update_fpga_over_gpu_high"

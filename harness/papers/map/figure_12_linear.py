@@ -131,6 +131,9 @@ def _straightness(design: str, by_size: dict[int, Number]) -> Number:
     )
 
 
+cells = experiment_cells("MAP-F12-linear", simulated, TIERS, 5.0, Provenance.SIMULATED)
+
+
 class FpgaTimesAreLinear(Claim):
     """Checks MAP VII-C: the time of the FPGA's replay operations is linear in large batch sizes, and grows less below.
 
@@ -146,7 +149,7 @@ class FpgaTimesAreLinear(Claim):
     )
     published = from_text("MAP.fpga_replay_linear_above")
     needs = NEEDS
-    measured_by = (experiment_cells("MAP-F12-linear", simulated, TIERS, 5.0, Provenance.SIMULATED),)
+    measured_by = (cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
         limit = int(self.published[0].value)

@@ -3,7 +3,8 @@
 import pandas as pd
 
 from placerl.harness.papers.base import Claim, Finding, Outcome
-from placerl.harness.papers.device_times import CPU, GPU, NAMES, OPENCL, fastest, times
+from placerl.harness.papers.device_times import CPU, GPU, NAMES, OPENCL, fastest
+from placerl.harness.papers.map import binary_trees
 from placerl.harness.papers.number import Number, ratio
 
 ONE_THREAD = "native"
@@ -29,17 +30,17 @@ class SmallBatchesAreSlowerOnGpu(Claim):
     """Checks MAP IV-C3: at the smallest batch the GPU finds prefix sums more slowly than one thread of the CPU.
 
     The paper does not say how small, only that large batches gain, so that one batch size alone shows nothing: with two
-    or more, the GPU has to be slower at the smallest, and to come nearer at the largest. Calls include the copies
-    between host and device.
+    or more, the GPU has to be slower at the smallest, and to come nearer at the largest. Both are on trees of MAP's K.
+    Calls include the copies between host and device.
     """
 
     key, place, position = "MAP-IV-C3", "IV-C3", 7
     statement = "At small batches the prefix sum index takes longer on the GPU than on one CPU thread"
-    needs = "Hopper's sum tree on a CUDA device and natively on one thread, profiled at two batch sizes"
-    reads = ("profile/hopper-ddpg",)
+    needs = binary_trees.NEEDS
+    measured_by = (binary_trees.cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:
-        rows = times(frame, "hopper-ddpg", "sum_tree.sample")
+        rows = binary_trees.times(frame, "sum_tree.sample")
         by_size = _over_one_thread(rows, GPU)
         if not by_size:
             stand_in = tuple(_over_one_thread(rows, OPENCL).values())
@@ -54,8 +55,6 @@ class SmallBatchesAreSlowerOnGpu(Claim):
         if small.below(1) and least <= SMALLEST:
             return Finding(Outcome.NOT_REPRODUCED, ours, said)
         if not small.above(1) or not large.below(small.value):
-            decides = (
-                f"Hopper's sum tree on a CUDA device at batch sizes {SMALLEST} and 16384, next to the CPU's"
-            )
+            decides = f"{binary_trees.TREES} on a CUDA device at batch sizes {SMALLEST} and 16384, next to the CPU's"
             return Finding(Outcome.NO_VERDICT, ours, said, decides=decides)
         return Finding(Outcome.IN_KIND, ours, said)

@@ -6,7 +6,7 @@ from pathlib import Path
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.device_order import outcome_of, told
 from tests.harness.papers.device_rows import exact, on, replay, steps
-from tests.harness.papers.rows import verdict
+from tests.harness.papers.rows import claim_of, frame_of, verdict
 
 
 def test_intervals_that_overlap_order_nothing(tmp_path: Path) -> None:
@@ -24,12 +24,10 @@ def test_cycles_are_exact_and_a_time_without_an_interval_orders_nothing(tmp_path
     for device in ("cpu", "cuda"):
         bare = [exact(row) if row.device == device else row for row in steps()]
         assert verdict("MAP-F11", tmp_path / device, *bare).finding.outcome is Outcome.NO_VERDICT
-    rows = [
-        exact(row) if row.backend == "fpga" else row for row in replay("sum_tree.update", {32: 90, 16384: 12})
-    ]
-    assert verdict("MAP-F12-update", tmp_path / "update", *rows).finding.outcome is Outcome.REPRODUCED
+    rows, claim = replay("sum_tree.update", {32: 90, 16384: 12}), claim_of("MAP-F12-update")
+    assert claim.judge(frame_of(tmp_path / "update", *rows)).outcome is Outcome.REPRODUCED
     bare = [exact(row) for row in rows]
-    assert verdict("MAP-F12-update", tmp_path / "bare", *bare).finding.outcome is Outcome.NO_VERDICT
+    assert claim.judge(frame_of(tmp_path / "bare", *bare)).outcome is Outcome.NO_VERDICT
 
 
 def test_one_other_kind_first_refutes_and_one_unknown_leaves_it_open() -> None:

@@ -73,8 +73,6 @@ def test_only_sizes_that_every_device_has_are_compared(tmp_path: Path) -> None:
 READERS = {
     "MAP-F11": "hopper-ddpg",
     "MAP-F11-CartPole": "cartpole-ddpg",
-    "MAP-F12-sampling": "hopper-ddpg",
-    "MAP-F12-update": "hopper-ddpg",
     "PRL-F6": "cartpole-dqn",
     "PRL-F7": "cartpole-dqn",
 }

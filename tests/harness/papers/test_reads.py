@@ -32,7 +32,7 @@ Plans = dict[str, list[Cell]]
 Verdicts = dict[str, Verdict]
 
 AWAITING = {
-    "MAP-F12-GPU",  # a CUDA device
+    "MAP-F13-hidden",  # a CUDA device
     "MAP-F13-sharing",  # a CUDA device
     "PRL-T3-platform-portability",  # a second machine
     "PRL-T3-same-hardware",  # a CUDA device

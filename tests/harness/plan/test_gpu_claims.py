@@ -34,6 +34,7 @@ def test_every_cell_is_small_and_what_is_worth_most_comes_first() -> None:
         "bench-gpu/cartpole-dqn/32/cuda",
         "bench-gpu/hopper-ddpg/256/cuda",
         "claim/MAP-A2",
+        "claim/MAP-F12-trees",
         "validation/hopper-ddpg/32/on-cuda",
         "claim/PPO-T2/hopper/cuda",
         "claim/PPO-T2/hopper/cpu",

@@ -54,9 +54,12 @@ def error_rows(wrong: set[str], repeated_wrong: set[str] = frozenset()) -> list[
     ]
 
 
-def timed_rows(device: str, times_us: dict[str, float]) -> list[Row]:
+def timed_rows(device: str, times_us: dict[str, float], fanout: int | None = None) -> list[Row]:
+    """The timed forms, of trees of one K if it is given."""
     made = []
     for side in sides((device,)):
+        if fanout not in (None, side.fanout):
+            continue
         time_s = times_us[side.form] * 1e-6
         samples = tuple(time_s * (1 + 0.01 * (7 * i % 30) / 30) for i in range(30))
         details = {"form": side.form, "fanout": side.fanout, "null": side.null}
@@ -171,6 +174,17 @@ def test_the_verdict_on_atomic_additions(
     each = len(FANOUTS) * len(BATCH_SIZES)
     values = [number.value for number in finding.ours]
     assert values == pytest.approx(each * [atomic / levels] + each * [atomic / rootless])
+
+
+def test_trees_of_another_fanout_than_map_s_decide_nothing(tmp_path: Path) -> None:
+    """On the wider tree the update without atomic additions is faster, on MAP's slower."""
+    wide = timed_rows("cuda", {LEVELS: 5, ATOMIC: 10, ROOTLESS: 5}, fanout=16)
+    map_s = timed_rows("cuda", {LEVELS: 20, ATOMIC: 10, ROOTLESS: 5}, fanout=2)
+    both = RootAdditionsLimitUpdates().judge(frame_of(tmp_path / "both", *wide, *map_s))
+    assert both.outcome is Outcome.IN_KIND
+    assert "K = 2, the update without atomic additions is slower than Algorithm 2" in both.explanation
+    alone = RootAdditionsLimitUpdates().judge(frame_of(tmp_path / "wide", *wide))
+    assert (alone.outcome, alone.ours) == (Outcome.NOT_RUN, ())
 
 
 def test_another_device_only_stands_in(tmp_path: Path) -> None:

@@ -8,17 +8,17 @@ from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from placerl.harness.papers.map import figure_12
 from tests.harness.old_form import replace
-from tests.harness.papers.device_rows import on, replay
+from tests.harness.papers.device_rows import on, replay, tree
 from tests.harness.papers.drawn import points
-from tests.harness.papers.rows import TOO_FEW, frame_of, profiled, verdict
+from tests.harness.papers.rows import TOO_FEW, claim_of, frame_of, verdict
 
 
 def test_both_calls_have_a_panel(tmp_path: Path) -> None:
     rows = [
-        profiled(call, 1e-5, size, device=device)
+        tree(kind, call, size, 1e-5)
         for call in figure_12.CALLS
         for size in (32, 256, 2048)
-        for device in ("cpu", "cuda:0")
+        for kind in ("cpu", "cuda")
     ]
     figure = figure_12.GpuTimesOverBatch().draw(frame_of(tmp_path, *rows))
     assert points(figure) == {"CPU": 6, "GPU": 6}
@@ -26,8 +26,9 @@ def test_both_calls_have_a_panel(tmp_path: Path) -> None:
     assert len(figure.axes) == 2
 
 
-def clocked(row: Row) -> Row:
-    return replace(row, details={"clock_mhz": 285.0, "clock_assumed": True}) if row.backend == "fpga" else row
+def at_one_clock(key: str, folder: Path, rows: list[Row]) -> Outcome:
+    """The outcome at the assumed clock alone."""
+    return claim_of(key).judge(frame_of(folder, *rows)).outcome
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def test_an_order_that_turns_with_the_clock_is_consistent_at_best(
     gain: float, outcome: Outcome, tmp_path: Path
 ) -> None:
     """At 64.5 MHz the FPGA is 4.4 times as slow as at 285 MHz."""
-    rows = [clocked(row) for row in replay("sum_tree.update", {32: gain, 4096: gain})]
+    rows = replay("sum_tree.update", {32: gain, 4096: gain})
     found = verdict("MAP-F12-update", tmp_path, *rows).finding
     assert found.outcome is outcome
     assert [number.quantity for number in found.ours[:2]] == [
@@ -68,7 +69,7 @@ def test_an_order_that_turns_with_the_clock_is_consistent_at_best(
     ],
 )
 def test_the_prefix_sum_index_crosses_over(gains: dict[int, float], outcome: Outcome, tmp_path: Path) -> None:
-    assert verdict("MAP-F12-sampling", tmp_path, *replay("sum_tree.sample", gains)).finding.outcome is outcome
+    assert at_one_clock("MAP-F12-sampling", tmp_path, replay("sum_tree.sample", gains)) is outcome
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_the_prefix_sum_index_crosses_over(gains: dict[int, float], outcome: Out
 def test_the_update_is_always_faster_on_the_fpga(
     gains: dict[int, float], outcome: Outcome, tmp_path: Path
 ) -> None:
-    assert verdict("MAP-F12-update", tmp_path, *replay("sum_tree.update", gains)).finding.outcome is outcome
+    assert at_one_clock("MAP-F12-update", tmp_path, replay("sum_tree.update", gains)) is outcome
 
 
 @pytest.mark.parametrize("key", ["MAP-F12-sampling", "MAP-F12-update"])
@@ -105,7 +106,7 @@ def test_what_lacks_of_small_and_large_batches_is_named(
 ) -> None:
     primitive = f"sum_tree.{'sample' if key.endswith('sampling') else 'update'}"
     found = verdict(key, tmp_path, *replay(primitive, dict.fromkeys(sizes, 20.0))).finding
-    assert found.needs == f"Hopper's sum tree on GPU and FPGA at a batch size of {needs}"
+    assert found.needs == f"trees of MAP's K = 2 on GPU and FPGA at a batch size of {needs}"
     assert [number.value for number in found.ours] == pytest.approx([20.0] * len(sizes))
 
 
@@ -115,11 +116,11 @@ def test_noise_on_the_gpu_carries_no_verdict_on_the_replay(key: str, tmp_path: P
     rows = replay(primitive, {32: 90, 16384: 0.1})
     noisy = [replace(row, **TOO_FEW) if row.device == "cuda" else row for row in rows]
     assert verdict(key, tmp_path / "gpu", *noisy).finding.outcome is Outcome.NO_VERDICT
-    apart = [row for row in rows if (row.device, row.batch_size) not in (("cuda", 32), ("fpga:u200", 16384))]
+    apart = [row for row in rows if (row.device, row.batch_size) not in (("cuda", 32), ("fpga", 16384))]
     found = verdict(key, tmp_path / "apart", *apart)
     assert (
         found.needs
-        == "Hopper's sum tree on GPU and FPGA at a batch size of at most 32 and one of at least 512 (found: none)"
+        == "trees of MAP's K = 2 on GPU and FPGA at a batch size of at most 32 and one of at least 512 (found: none)"
     )
     assert len(found.finding.ours) == 2, "the times, where no gain is known"
     assert verdict(key, tmp_path / "none", *rows[1::2]).needs == "a CUDA device"
@@ -144,7 +145,7 @@ def test_the_gpu_is_bound_by_launches_for_one_operation_alone(
 ) -> None:
     """From batch size 32 to `size`, the index takes so many times as long, and the update."""
     rows = [
-        on("cuda", f"sum_tree.{call}", at, 1e-5 * factor)
+        tree("cuda", f"sum_tree.{call}", at, 1e-5 * factor)
         for call, grown in (("sample", sample), ("update", update))
         for at, factor in ((32, 1.0), (size, grown))
     ]
@@ -154,7 +155,9 @@ def test_the_gpu_is_bound_by_launches_for_one_operation_alone(
 def test_the_gpu_s_operations_are_compared_over_the_same_batch_sizes(tmp_path: Path) -> None:
     rows = replay("sum_tree.sample", {32: 64, 2048: 1.1}) + replay("sum_tree.update", {32: 2, 16384: 2})
     found = verdict("MAP-F12-GPU", tmp_path / "apart", *rows).finding
-    assert found.needs == "Hopper's sum tree on the CUDA device at a batch size of at least 512 (found: 32)"
+    assert (
+        found.needs == "trees of MAP's K = 2 on the CUDA device at a batch size of at least 512 (found: 32)"
+    )
     rows += replay("sum_tree.update", {2048: 2, 65536: 2}) + replay("sum_tree.sample", {65536: 64})
     found = verdict("MAP-F12-GPU", tmp_path / "shared", *rows).finding
     assert [number.quantity for number in found.ours[:2]] == [
@@ -168,3 +171,29 @@ def test_noise_carries_no_verdict_on_the_gpu_s_tree(tmp_path: Path) -> None:
     assert verdict("MAP-F12-GPU", tmp_path / "gpu", *noisy).finding.outcome is Outcome.NO_VERDICT
     noisy = [row if row.device == "cuda" else replace(row, **TOO_FEW) for row in rows]
     assert verdict("MAP-F12-GPU", tmp_path / "fpga", *noisy).finding.outcome is Outcome.IN_KIND
+
+
+@pytest.mark.parametrize("key", ["MAP-F12-sampling", "MAP-F12-GPU", "MAP-F12-update"])
+def test_trees_of_another_fanout_decide_nothing(key: str, tmp_path: Path) -> None:
+    """On MAP's, of K = 2, an update adds to more levels; a profile is of Hopper's tree, which is wider."""
+    rows = [
+        row
+        for kind in ("cpu", "cuda", "fpga")
+        for call in figure_12.CALLS
+        for size in (32, 16384)
+        for row in (tree(kind, call, size, 1e-5, fanout=16), on(kind, call, size, 1e-5))
+    ]
+    found = claim_of(key).evaluate(frame_of(tmp_path, *rows)).finding
+    assert (found.outcome, found.ours) == (Outcome.NOT_RUN, ())
+
+
+def test_the_table_of_devices_has_the_trees_of_map_s_fanout(tmp_path: Path) -> None:
+    rows = [*replay("sum_tree.sample", {32: 2.0}), tree("cpu", "sum_tree.sample", 32, 1e-3)]
+    claim = claim_of("MAP-F12-sampling")
+    sample, update = claim.device_tables(frame_of(tmp_path, *rows))  # type: ignore[attr-defined]
+    assert {kind: sample.at(kind, 32)[0].number.value for kind in ("cpu", "cuda", "fpga")} == pytest.approx(
+        {"cpu": 1e-3, "cuda": 64e-6, "fpga": 32e-6}
+    )
+    assert sample.at("fpga", 32)[0].how == "S = 1: 9,120 cycles at 285 MHz"
+    assert not update.at("fpga", 32)
+    assert any("--only MAP-F12-linear" in gap for gap in update.gaps())

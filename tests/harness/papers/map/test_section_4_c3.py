@@ -8,15 +8,16 @@ import pytest
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
 from tests.harness.old_form import replace
-from tests.harness.papers.rows import TOO_FEW, profiled, verdict
+from tests.harness.papers.device_rows import on, tree
+from tests.harness.papers.rows import TOO_FEW, verdict
 
 
 def index_times(gpu_over_cpu: dict[int, float], **more: Any) -> list[Row]:
-    """The prefix sum index of a batch on the GPU and natively, for 1 ms there."""
+    """The prefix sum index of a batch on MAP's tree on the GPU and natively, for 1 ms there."""
     rows = []
     for size, times in gpu_over_cpu.items():
-        rows.append(profiled("sum_tree.sample", 1e-3, size, **more))
-        rows.append(profiled("sum_tree.sample", 1e-3 * times, size, backend="cuda", device="cuda:0", **more))
+        rows.append(tree("cpu", "sum_tree.sample", size, 1e-3, **more))
+        rows.append(tree("cuda", "sum_tree.sample", size, 1e-3 * times, **more))
     return rows
 
 
@@ -52,7 +53,7 @@ def test_at_the_smallest_batch_the_gpu_is_slower_than_one_thread(
 
 
 def test_an_opencl_device_is_listed_and_decides_nothing(tmp_path: Path) -> None:
-    rows = [replace(row, device=row.device.replace("cuda:0", "opencl")) for row in index_times({32: 3.0})]
+    rows = [replace(row, device=row.device.replace("cuda", "opencl")) for row in index_times({32: 3.0})]
     found = verdict("MAP-IV-C3", tmp_path, *rows).finding
     assert found.outcome is Outcome.NOT_RUN
     assert [(n.quantity, n.value) for n in found.ours] == [
@@ -80,3 +81,17 @@ def test_a_wide_interval_that_leaves_the_limit_out_decides(tmp_path: Path) -> No
     assert outcome(29.0, "far") is Outcome.IN_KIND
     assert outcome(1 / 29.0, "refuted") is Outcome.NOT_REPRODUCED
     assert outcome(1.5, "near") is Outcome.NO_VERDICT
+
+
+def test_a_wider_tree_decides_nothing(tmp_path: Path) -> None:
+    """MAP's trees have K = 2; a profile is of Hopper's, which is wider."""
+    rows = [
+        row
+        for kind, time_s in (("cpu", 1e-3), ("cuda", 1e-6))
+        for size in (32, 16384)
+        for row in (
+            tree(kind, "sum_tree.sample", size, time_s, fanout=16),
+            on(kind, "sum_tree.sample", size, time_s),
+        )
+    ]
+    assert verdict("MAP-IV-C3", tmp_path, *rows).finding.outcome is Outcome.NOT_RUN
