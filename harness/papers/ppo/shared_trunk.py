@@ -50,7 +50,7 @@ BACKEND = "native"
 ENDS = (64, 512)
 """The smallest and the largest mini-batch of PPO Table 2."""
 TIERS = {
-    "standard": (("hopper-ppo",), 20.0),
+    "standard": (("hopper-ppo", "humanoid-ppo"), 20.0),
     "full": (("hopper-ppo", "humanoid-ppo"), 60.0),
 }
 """Workloads, and the seconds for each, by tier; the quick tier has no time for them."""
