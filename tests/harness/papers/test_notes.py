@@ -276,6 +276,9 @@ RECOMPUTED: dict[str, Callable[[], Numbers]] = {
         / cell("map_table_7", "CartPole, DDPG", "RLlib efficiency"),
     ),
     "PAL-VI-H": lambda: (4e-3 * nodes(64),),
+    "PAL-F9-fanout-times": lambda: text(
+        *(f"PAL.repository_best_fanout_{size}" for size in ("1k", "10k", "100k"))
+    ),
     "PPO-T1": lambda: tuple(
         of_device("ppo_table_1", row, f"BRAM{size}", f"BRAM share{size}")
         for row, size in (("Humanoid", ", M=512"), ("Hopper", ", M=512"), ("Pong", ""))
