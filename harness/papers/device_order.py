@@ -4,8 +4,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from placerl.harness.papers.base import Finding, Outcome
-from placerl.harness.papers.device_times import FPGA, GPU, NAMES, WITHOUT_LINK, listed, shared_sizes
+from placerl.harness.papers.base import Finding, Outcome, decided
+from placerl.harness.papers.device_times import (
+    AT_MOST,
+    FPGA,
+    GPU,
+    NAMES,
+    WITHOUT_LINK,
+    listed,
+    shared_sizes,
+)
 from placerl.harness.papers.gains_rule import interval
 from placerl.harness.papers.number import Number
 
@@ -45,21 +53,36 @@ def ordered(by_kind: dict[str, dict[int, Number]], expected: dict[int, str]) -> 
     """
     ours = listed(by_kind)
     first = {size: first_at(by_kind, size) for size in shared_sizes(by_kind)}
-    who = f"{who_is_first(first)} {WITHOUT_LINK}"
+    who = f"{who_is_first(first)} {WITHOUT_LINK} {AT_MOST}"
     judged = [(told(first[size], kind), kind) for size, kind in expected.items()]
-    return Finding(outcome_of(judged), ours, who)
+    return Finding(outcome_with_copies(judged), ours, who)
 
 
-def outcome_of(judged: Sequence[tuple[str | None, str]]) -> Outcome:
-    """Return the outcome of comparisons of kinds of devices.
+def holds(judged: Sequence[tuple[str | None, str]]) -> bool | None:
+    """Return whether in each comparison the expected kind of device is fastest; None if intervals leave it open.
 
     Args:
         judged: for each comparison the kind of device that is fastest, None if intervals overlap, and the kind that
             should be.
     """
     if any(one is not None and one != kind for one, kind in judged):
-        return Outcome.NOT_REPRODUCED
-    return Outcome.IN_KIND if all(one for one, _ in judged) else Outcome.NO_VERDICT
+        return False
+    return True if all(one for one, _ in judged) else None
+
+
+def outcome_of(judged: Sequence[tuple[str | None, str]]) -> Outcome:
+    """Return the outcome of comparisons of kinds of devices (`holds`)."""
+    return decided(holds(judged) is True, holds(judged) is False)
+
+
+def outcome_with_copies(judged: Sequence[tuple[str | None, str]]) -> Outcome:
+    """Return the outcome of comparisons (`holds`) of which some expect an FPGA ahead of a GPU.
+
+    What the times hold (`WITHOUT_LINK`) may be what puts it ahead: agreement is consistent at most.
+    """
+    if (told := holds(judged)) is None:
+        return Outcome.NO_VERDICT
+    return Outcome.CONSISTENT if told else Outcome.NOT_REPRODUCED
 
 
 def who_is_first(first: dict[int, str | None]) -> str:

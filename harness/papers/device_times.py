@@ -31,6 +31,8 @@ WITHOUT_LINK = (
     "link."
 )
 """Said where times of both devices are compared."""
+AT_MOST = "Both favour the FPGA, so that one ahead of a GPU is consistent with the paper at most."
+"""Said where the paper has the FPGA ahead."""
 OPERATIONS = {
     "learner.step": "gradient step",
     simulated_profile.PIPELINE: "gradient step in the FPGA's pipeline",

@@ -4,7 +4,7 @@ from itertools import permutations, product
 from pathlib import Path
 
 from placerl.harness.papers import Outcome
-from placerl.harness.papers.device_order import outcome_of, told
+from placerl.harness.papers.device_order import outcome_of, outcome_with_copies, told
 from tests.harness.papers.device_rows import exact, on, replay, steps
 from tests.harness.papers.rows import claim_of, frame_of, verdict
 
@@ -20,12 +20,12 @@ def test_intervals_that_overlap_order_nothing(tmp_path: Path) -> None:
 
 def test_cycles_are_exact_and_a_time_without_an_interval_orders_nothing(tmp_path: Path) -> None:
     counted = [exact(row) if row.backend == "fpga" else row for row in steps()]
-    assert verdict("MAP-F11", tmp_path / "counted", *counted).finding.outcome is Outcome.IN_KIND
+    assert verdict("MAP-F11", tmp_path / "counted", *counted).finding.outcome is Outcome.CONSISTENT
     for device in ("cpu", "cuda"):
         bare = [exact(row) if row.device == device else row for row in steps()]
         assert verdict("MAP-F11", tmp_path / device, *bare).finding.outcome is Outcome.NO_VERDICT
     rows, claim = replay("sum_tree.update", {32: 90, 16384: 12}), claim_of("MAP-F12-update")
-    assert claim.judge(frame_of(tmp_path / "update", *rows)).outcome is Outcome.REPRODUCED
+    assert claim.judge(frame_of(tmp_path / "update", *rows)).outcome is Outcome.CONSISTENT
     bare = [exact(row) for row in rows]
     assert claim.judge(frame_of(tmp_path / "bare", *bare)).outcome is Outcome.NO_VERDICT
 
@@ -35,6 +35,13 @@ def test_one_other_kind_first_refutes_and_one_unknown_leaves_it_open() -> None:
         assert outcome_of([(expected, expected), (None, first), (first, expected)]) is Outcome.NOT_REPRODUCED
         assert outcome_of([(expected, expected), (None, first)]) is Outcome.NO_VERDICT
         assert outcome_of([(expected, expected), (first, first)]) is Outcome.IN_KIND
+
+
+def test_what_copies_may_explain_is_consistent_at_most() -> None:
+    """The GPU's calls copy, and the FPGA's times have no link: both favour the FPGA."""
+    assert outcome_with_copies([("fpga", "fpga"), ("cuda", "cuda")]) is Outcome.CONSISTENT
+    assert outcome_with_copies([("fpga", "fpga"), (None, "cuda")]) is Outcome.NO_VERDICT
+    assert outcome_with_copies([("cuda", "fpga"), (None, "cuda")]) is Outcome.NOT_REPRODUCED
 
 
 def test_an_fpga_without_its_link_refutes_no_gpu() -> None:

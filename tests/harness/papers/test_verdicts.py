@@ -73,7 +73,7 @@ def test_learner_order_over_devices(tmp_path: Path) -> None:
         times |= {("cpu", 2048): 9e-2, ("cuda:0", 2048): 1e-3, ("fpga", 2048): 9e-3}
         return [profiled("learner.step", t, size, device=device) for (device, size), t in times.items()]
 
-    assert verdict("MAP-F11", tmp_path, *steps(5e-4)).finding.outcome is Outcome.IN_KIND
+    assert verdict("MAP-F11", tmp_path, *steps(5e-4)).finding.outcome is Outcome.CONSISTENT
     assert verdict("MAP-F11", tmp_path, *steps(5e-5)).finding.outcome is Outcome.NOT_REPRODUCED
     cpu_only = verdict("MAP-F11", tmp_path, steps(5e-4)[0])
     assert cpu_only.verdict == "not run: needs a CUDA device and FPGA primitives (simulated)"

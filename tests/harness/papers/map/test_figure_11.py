@@ -37,7 +37,7 @@ def test_the_fastest_backend_of_each_device_is_drawn(tmp_path: Path) -> None:
 
 def test_the_fpga_first_then_the_gpu(tmp_path: Path) -> None:
     found = verdict("MAP-F11", tmp_path, *steps()).finding
-    assert found.outcome is Outcome.IN_KIND
+    assert found.outcome is Outcome.CONSISTENT
     assert "32 FPGA, 64 FPGA, 512 GPU" in found.explanation
 
 
@@ -51,7 +51,7 @@ def test_each_workload_has_its_own_crossover(tmp_path: Path) -> None:
         for kind, times in {"fpga": (1e-3, 9e-2), "cuda": (5e-3, 6e-3), "cpu": (1.0, 2.0)}.items()
         for size, time_s in zip((8, 256), times, strict=True)
     ]
-    assert verdict("MAP-F11-Pong", tmp_path, *rows).finding.outcome is Outcome.IN_KIND
+    assert verdict("MAP-F11-Pong", tmp_path, *rows).finding.outcome is Outcome.CONSISTENT
     assert verdict("MAP-F11", tmp_path, *rows).finding.outcome is Outcome.NOT_RUN
     fast = [replace(row, value=1e-6, low=1e-6, high=1e-6) if row.device == "cpu" else row for row in rows]
     assert verdict("MAP-F11-Pong", tmp_path / "cpu", *fast).finding.outcome is Outcome.NOT_REPRODUCED
@@ -77,7 +77,7 @@ def test_a_crossover_needs_sizes_on_both_sides(sizes: tuple[int, ...], needs: st
 @pytest.mark.parametrize(
     ("more", "fpga_s", "outcome"),
     [
-        ({}, 1e-9, Outcome.IN_KIND),
+        ({}, 1e-9, Outcome.CONSISTENT),
         ({}, 1e-6, Outcome.NOT_REPRODUCED),
         (TOO_FEW, 1e-9, Outcome.NO_VERDICT),
         (TOO_FEW, 1e-6, Outcome.NO_VERDICT),
@@ -95,7 +95,7 @@ def test_the_smallest_network_trains_fastest_on_the_fpga(
 @pytest.mark.parametrize(
     ("sizes", "fpga_s", "outcome"),
     [
-        ((32, 512), 1e-9, Outcome.IN_KIND),
+        ((32, 512), 1e-9, Outcome.CONSISTENT),
         ((32, 511), 1e-9, Outcome.NOT_RUN),
         ((64, 4096), 1e-9, Outcome.NOT_RUN),
         ((64,), 1e-3, Outcome.NOT_REPRODUCED),  # one size refutes "every"

@@ -24,10 +24,10 @@ def index_times(gpu_over_cpu: dict[int, float], **more: Any) -> list[Row]:
 @pytest.mark.parametrize(
     ("gpu_over_cpu", "outcome"),
     [
-        ({32: 3.0, 2048: 0.1}, Outcome.IN_KIND),
-        ({32: 3.0, 2048: 1.2}, Outcome.IN_KIND),  # nearer is enough
+        ({32: 3.0, 2048: 0.1}, Outcome.CONSISTENT),
+        ({32: 3.0, 2048: 1.2}, Outcome.CONSISTENT),  # nearer is enough
         ({32: 3.0, 2048: 3.5}, Outcome.NO_VERDICT),  # no advantage comes in sight
-        ({256: 3.0, 2048: 0.1}, Outcome.IN_KIND),
+        ({256: 3.0, 2048: 0.1}, Outcome.CONSISTENT),
         ({256: 26.0}, Outcome.NO_VERDICT),  # one size does not say what is small
         ({32: 1.1}, Outcome.NO_VERDICT),
         ({32: 0.9}, Outcome.NOT_REPRODUCED),
@@ -78,7 +78,7 @@ def test_a_wide_interval_that_leaves_the_limit_out_decides(tmp_path: Path) -> No
         ]
         return verdict("MAP-IV-C3", tmp_path / folder, *rows).finding.outcome
 
-    assert outcome(29.0, "far") is Outcome.IN_KIND
+    assert outcome(29.0, "far") is Outcome.CONSISTENT
     assert outcome(1 / 29.0, "refuted") is Outcome.NOT_REPRODUCED
     assert outcome(1.5, "near") is Outcome.NO_VERDICT
 
