@@ -19,13 +19,11 @@ from placerl.harness.papers.device_times import (
     AT_MOST,
     CPU,
     FPGA,
-    FPGA_AND_GPU,
     GPU,
     OPERATIONS,
     WITHOUT_LINK,
     WORDS,
     fastest,
-    lacking,
     listed,
     missing_sizes,
     panel,
@@ -38,6 +36,11 @@ SMALL, LARGE, LARGEST = 32, 512, 16384
 """Batch sizes: statements on small and large batches need one of at most 32 and one of at least 512; Hopper's largest
 in MAP is 16384 (VII-E)."""
 CALLS = {call: OPERATIONS[call] for call in binary_trees.CALLS}
+NEEDS = {
+    GPU: f"{TREES} on {WORDS[GPU]} (`placerl gpu-claims`)",
+    FPGA: "cycles of MAP-F12-linear (`placerl reproduce --only MAP-F12-linear --tier standard`)",
+}
+"""What the FPGA's gain over a GPU lacks without one of them, and what measures it."""
 MISSING = {
     CPU: "`placerl reproduce --only MAP-F12-sampling --tier standard`",
     GPU: "`make gpu-claims` on a machine with a CUDA device",
@@ -52,7 +55,7 @@ def _fpga_over_gpu(frame: pd.DataFrame, primitive: str, *, crosses: bool = False
         crosses: whether the FPGA has to be faster at the smallest batch size alone, and the GPU at the largest.
     """
     by_kind = fastest(times(frame, primitive))
-    if needs := lacking(by_kind, GPU, FPGA):
+    if needs := " and ".join(text for kind, text in NEEDS.items() if kind not in by_kind):
         return Finding(Outcome.NOT_RUN, listed(by_kind), needs=needs)
     sizes = _plotted(by_kind[GPU], by_kind[FPGA])
     gains = [
@@ -100,7 +103,7 @@ class _OverBatches(Claim):
 class _FpgaOverGpu(_OverBatches, AtBothClocks):
     """What the claims share that compare the FPGA, whose cycles have an assumed clock, with the GPU."""
 
-    needs = FPGA_AND_GPU
+    needs = " and ".join(NEEDS.values())
     measured_by = (binary_trees.cells, figure_12_linear.cells)
     blocks = REPLAY
 
@@ -155,7 +158,7 @@ class GpuTimesOverBatch(_OverBatches):
         "On the GPU the prefix sum index takes the same time at every batch size, the update grows in "
         "proportion"
     )
-    needs = "a CUDA device"
+    needs = NEEDS[GPU]
     measured_by = (binary_trees.cells,)
 
     def judge(self, frame: pd.DataFrame) -> Finding:

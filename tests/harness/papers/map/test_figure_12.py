@@ -117,7 +117,7 @@ def test_noise_on_the_gpu_carries_no_verdict_on_the_replay(key: str, tmp_path: P
         == "trees of MAP's K = 2 on GPU and FPGA at a batch size of at most 32 and one of at least 512 (found: none)"
     )
     assert len(found.finding.ours) == 2, "the times, where no gain is known"
-    assert verdict(key, tmp_path / "none", *rows[1::2]).needs == "a CUDA device"
+    assert verdict(key, tmp_path / "none", *rows[1::2]).needs == figure_12.NEEDS["cuda"]
 
 
 @pytest.mark.parametrize(
