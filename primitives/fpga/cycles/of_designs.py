@@ -24,15 +24,25 @@ import numpy as np
 from placerl.primitives.fpga.cycles import gemm, gemm_float32, learner, ppo, ppo_accelerator, replay
 from placerl.primitives.fpga.cycles.difference_table import CycleDifference, batch_difference
 from placerl.primitives.fpga.cycles.networks import mlp
+from placerl.primitives.fpga.gemm.arithmetic import FLOAT32
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 
+CORE, FLOAT32_CORE = "core", "core of float32"
+"""The names of the systolic cores in the rows."""
 REQUESTS, BATCH = 256, 64
 """Requests of a batch to a replay, and samples of a batch of FIX's."""
 
 
-def reasons() -> dict[str, str]:
-    """Return what each reason for a difference means, by its name: the lists at the tops of the modules."""
-    texts = [module.__doc__ or "" for module in (gemm_float32, gemm, learner, replay)] + [__doc__ or ""]
+def reasons(block: str) -> dict[str, str]:
+    """Return what each reason for a difference of a block means, by its name: the lists at the tops of the modules.
+
+    A core of integers, one of float32 and a replay pipeline fill and drain in different ways, under one name.
+
+    Args:
+        block: of a row (`CycleDifference.block`).
+    """
+    module = {CORE: gemm, FLOAT32_CORE: gemm_float32}.get(block, replay)
+    texts = [module.__doc__ or "", learner.__doc__ or "", __doc__ or ""]
     found = re.findall(r"^- ([^:]+): (.+?)(?=^-|^$|\Z)", "\n".join(texts), re.MULTILINE | re.DOTALL)
     return {name: " ".join(text.split()) for name, text in found}
 
@@ -66,12 +76,16 @@ def of_core(design: Any) -> Iterator[CycleDifference]:
             formula = gemm.ppo_cycles(shape, side=side, dataflow=dataflow)
             if design.float32:
                 cycles = gemm_float32.core_cycles(shape, side=side, dataflow=dataflow)
-                terms = {"fill and drain, idle turns, short passes": cycles - formula}
+                drain = FLOAT32.drain_cycles(side) - 2 * side
+                if dataflow == "NS":  # whose sums need no total
+                    drain -= FLOAT32.total_cycles
+                rest = "idle turns" if dataflow == "NS" else "short passes"
+                terms = {"fill and drain": drain, rest: cycles - formula - drain}
             else:
                 terms = gemm.difference_terms(shape, side=side, dataflow=dataflow)
                 cycles = gemm.core_cycles(shape, side=side, dataflow=dataflow)
             case = f"{shape.a} x {shape.b} x {shape.c}, {dataflow}"
-            yield CycleDifference("core", case, formula, cycles, terms)
+            yield CycleDifference(FLOAT32_CORE if design.float32 else CORE, case, formula, cycles, terms)
 
 
 def of_learner(design: Any) -> Iterator[CycleDifference]:

@@ -48,8 +48,12 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _cycles(rows: Sequence[CycleDifference]) -> list[str]:
-    meanings = of_designs.reasons()
-    used = dict.fromkeys(name for row in rows for name, cycles in row.reasons.items() if cycles)
+    meanings = {
+        name: of_designs.reasons(row.block)[name]
+        for row in rows
+        for name, cycles in row.reasons.items()
+        if cycles
+    }
     return [
         "## Clock cycles",
         "",
@@ -59,7 +63,7 @@ def _cycles(rows: Sequence[CycleDifference]) -> list[str]:
         *_table(COLUMNS, [row.cells() for row in rows]),
         "What differs:",
         "",
-        *(f"- {name}: {meanings[name]}" for name in used),
+        *(f"- {name}: {text}" for name, text in meanings.items()),
         "",
     ]
 

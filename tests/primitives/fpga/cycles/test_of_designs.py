@@ -17,13 +17,31 @@ def rows(name: str, **given: str) -> list[CycleDifference]:
     return list(block.cycles(block.make(**block.parameters(given))))
 
 
-@pytest.mark.parametrize("name", [name for name, block in BLOCKS.items() if block.cycles])
-def test_every_difference_is_explained_by_reasons_that_are_described(name: str) -> None:
-    found, described = rows(name), of_designs.reasons()
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        *((name, {}) for name, block in BLOCKS.items() if block.cycles),
+        ("gemm-core", {"side": "4", "float32": "true"}),
+    ],
+)
+def test_every_difference_is_explained_by_reasons_that_are_described(
+    name: str, given: dict[str, str]
+) -> None:
+    found = rows(name, **given)
     assert found
     for row in found:
         assert row.explained, row
-        assert row.reasons.keys() <= described.keys()
+        assert row.reasons.keys() <= of_designs.reasons(row.block).keys()
+
+
+def test_what_fills_and_drains_is_described_for_each_block() -> None:
+    named = [rows("gemm-core"), rows("gemm-core", float32="true"), rows("replay-pipeline")]
+    texts = [of_designs.reasons(found[0].block)["fill and drain"] for found in named]
+    assert [text.partition(" ")[2][:20] for text in texts] == [
+        "operand takes 2 P - ",
+        "operand reaches the ",
+        "formulas assume a fu",
+    ]
 
 
 def test_the_explored_hopper_takes_the_cycles_of_its_rtl() -> None:

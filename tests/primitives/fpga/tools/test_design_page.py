@@ -34,6 +34,16 @@ def test_a_page_has_a_diagram_and_the_cycles_with_what_their_differences_mean() 
     assert "## Cells" not in text  # of other sizes
 
 
+def test_a_float32_core_has_the_reasons_of_its_own_formula() -> None:
+    text = written("gemm-core", side="2", float32="true")
+    assert "| core of float32 | 8 x 8 x 8, NS | 131 |" in text
+    assert re.findall(r"^- .*?:", text, re.MULTILINE) == [
+        "- fill and drain:",
+        "- idle turns:",
+        "- short passes:",
+    ]
+
+
 def test_committed_cells_and_clock_are_those_of_the_same_parameters() -> None:
     text = written("processing-element", width="32")
     assert "## Cells after synthesis by Yosys" in text
