@@ -57,6 +57,9 @@ def of_replay(design: Any) -> Iterator[CycleDifference]:
     if banks > 1 and form != "wide":
         return  # how long lanes wait there is known only from a simulation
     timer, rng = ReplayTimer(banks, levels, fanout), np.random.default_rng(0)
+    # An update, so that the samples after it change the phase, as those of the table do. On the last lane it leaves
+    # whose turn is next as it was.
+    timer.cycles(np.zeros(1, np.int64), np.full(1, banks - 1), writes=True)
     for call in ("sample", "update"):
         to, lanes = rng.integers(0, banks, REQUESTS), np.arange(REQUESTS) % banks
         cycles = timer.cycles(to, lanes, writes=call == "update")

@@ -1,11 +1,13 @@
 """The cycles of exported designs against the papers' formulas: explained, and their reasons described."""
 
+import numpy as np
 import pytest
 
 pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga.cycles import of_designs
 from placerl.primitives.fpga.cycles.difference_table import CycleDifference
+from placerl.primitives.fpga.cycles.replay_timer import ReplayTimer
 from placerl.primitives.fpga.tools.blocks import BLOCKS
 
 pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
@@ -32,6 +34,17 @@ def test_every_difference_is_explained_by_reasons_that_are_described(
     for row in found:
         assert row.explained, row
         assert row.reasons.keys() <= of_designs.reasons(row.block).keys()
+
+
+def test_samples_on_several_sub_trees_come_after_updates() -> None:
+    block = BLOCKS["banked-replay-pipeline"]
+    design = block.make(**block.parameters({}))
+    banks, tree = design.layout.banks, design.layout.bank
+    to = np.random.default_rng(0).integers(0, banks, of_designs.REQUESTS)
+    lanes = np.arange(of_designs.REQUESTS) % banks
+    first = ReplayTimer(banks, tree.levels, tree.fanout).cycles(to, lanes, writes=False)  # after a reset
+    sample, _ = of_designs.of_replay(design)
+    assert sample.simulated_cycles == first + sample.reasons["phase change"] == first + 1
 
 
 def test_what_fills_and_drains_is_described_for_each_block() -> None:
