@@ -7,7 +7,7 @@ counts its cells. Needs the extra `fpga`: `pip install 'placerl[fpga]'`.
 Names of arguments that mean the same everywhere:
 
 - `side`: P, the rows and columns of an array, of its blocks and of its memories;
-- `dataflow`: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs);
+- `dataflow`: what stays in the array: "NS" (only sums), "WS" (A, PPO 4: weights) or "IS" (B, PPO 4: inputs);
 - `width`, `accumulator_width`: bits of a word and of a sum; `halves`: words hold two numbers of half the width;
 - `fanout`, `banks`, `levels`: of a sum tree K (MAP: F), the children of a node; S, the sub-trees; a sub-tree's levels;
 - `pipelines`, `samples`, `batch_size`: DP, the pipelines that divide a batch; PI, the samples of each; B, of all;

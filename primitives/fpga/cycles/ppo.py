@@ -46,6 +46,9 @@ class PpoIteration:
 def shapes(layers: Sequence[GemmLayer], process: str, batch: int) -> list[GemmShape]:
     """Return the sizes of the matrix products of one process of a training step (Equation 6).
 
+    In "FW" and "BW" Equation 6 has the samples as rows of A, so that of these products "WS" keeps samples in the array
+    and "IS" weights.
+
     Args:
         process: "FW" (forward), "BW" (backward, last layer first, without the first layer) or "WU"
             (gradients of the weights).
@@ -146,7 +149,7 @@ def iteration_cycles(
     """Return the cycles of one PPO iteration on one compute unit.
 
     Args:
-        dataflow: what stays in the array: "NS" (only sums), "WS" (weights) or "IS" (inputs); None: the best
+        dataflow: what stays in the array: "NS" (only sums), "WS" (A of `shapes`) or "IS" (its B); None: the best
             choice for each process.
         communication: the transfers; by default they take no time.
     """

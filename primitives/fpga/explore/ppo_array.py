@@ -59,7 +59,9 @@ class Design:
         side: P, rows and columns of an array.
         units: number of compute units, with P x P elements each.
         dataflows: the best dataflow ("NS", "WS" or "IS") of each process ("FW": forward, "BW": backward, "WU":
-            gradients of the weights), for a mini-batch of the training.
+            gradients of the weights), for a mini-batch of the training, with the operands in the order of
+            Equation 6 (`cycles.ppo.shapes`). `ppo_accelerator` has them in the other order: there "WS" and "IS" change
+            places.
         cycles: cycles of one PPO iteration by a model (Equations 7 and 8).
         dsps, block_rams: numbers of DSPs and of block RAMs that the design needs.
         fits: whether the device has these resources.
