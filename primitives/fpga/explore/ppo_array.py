@@ -88,13 +88,14 @@ def array_dsps(side: int, units: int, datapath: Datapath) -> int:
 def blocked_block_rams(words: int, side: int, width: int, device: FpgaDevice) -> int:
     """Return the number of block RAMs for a matrix memory in the blocked layout (PPO 3.2.2.2).
 
-    The memory has P x P banks, and each takes a whole number of halves of a block RAM.
+    The memory has P x P banks, and each takes a whole number of halves of a block RAM. A half holds a power of two of
+    words, so that words of 32 bits leave some of its bits unused: 512 of them are in 18 Kbit.
 
     Args:
         side: P, rows and columns of banks.
     """
-    half_bits = device.block_ram_bits // 2
-    halves = max(1, blocks(blocks(words, side * side) * width, half_bits))
+    half_words = 1 << (device.block_ram_bits // 2 // width).bit_length() - 1
+    halves = max(1, blocks(blocks(words, side * side), half_words))
     return blocks(side * side * halves, 2)
 
 

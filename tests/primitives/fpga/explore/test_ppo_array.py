@@ -56,8 +56,9 @@ def test_narrow_words_make_room_for_a_larger_array() -> None:
 
 def test_banks_take_at_least_half_a_block_each() -> None:
     assert ppo_array.blocked_block_rams(1, 16, 32, U200) == 128
-    assert ppo_array.blocked_block_rams(256 * 576, 16, 32, U200) == 128
-    assert ppo_array.blocked_block_rams(256 * 576 + 1, 16, 32, U200) == 256
+    assert ppo_array.blocked_block_rams(256 * 512, 16, 32, U200) == 128
+    assert ppo_array.blocked_block_rams(256 * 512 + 1, 16, 32, U200) == 256
+    assert ppo_array.blocked_block_rams(256 * 1024, 16, 16, U200) == 128
 
 
 def test_the_catalogue_agrees_with_the_shares_that_the_papers_print() -> None:
