@@ -60,6 +60,9 @@ BANKED = {f"sum_tree.{call}": f"sum_tree.banked_{call}" for call in ("sample", "
 """The names of replay operations on as many sub-trees as MAP's exploration chooses, by those on one."""
 DRAWS = 9
 """Batches of each operation on several sub-trees, of which the one with the median cycles is stored."""
+REPLAY_FORMULA = "B / S (MAP VI-A2, of updates)"
+"""What the cycles of all replay operations are compared with: here a node is read in one cycle, also by a sample, for
+which MAP has B / S x F."""
 CELL = str(SUITE)
 """Prefix of the keys of the cells (units of work in a run) that make these rows; claims select them by it."""
 
@@ -193,9 +196,7 @@ def banked_replay(workload: Workload, batch_size: int, device: str) -> list[Piec
         middle = sorted(all_of_them, key=lambda one: one.simulated_cycles)[DRAWS // 2]
         work = cases[name].work
         assert work is not None
-        columns = _compared(
-            middle.simulated_cycles, middle.formula_cycles, "B / S (MAP VI-A2)", middle.reasons
-        )
+        columns = _compared(middle.simulated_cycles, middle.formula_cycles, REPLAY_FORMULA, middle.reasons)
         columns |= {"banks": design.banks, "banks_bound_by": design.bound_by, "draws": DRAWS, "mapped": True}
         columns["items_per_call"] = cases[name].batch_size  # an insertion is of one leaf
         rows.append(
@@ -277,7 +278,7 @@ def _tree_rows(workload: Workload, batch_size: int, device: str) -> list[PieceTi
         terms = replay_cycles.difference_terms(
             tree.last_call_cycles, [item.batch_size], levels=tree.levels, timing=timing
         )
-        columns = _compared(tree.last_call_cycles, round(formula), "B / S (MAP VI-A2)", terms)
+        columns = _compared(tree.last_call_cycles, round(formula), REPLAY_FORMULA, terms)
         columns["items_per_call"] = item.batch_size  # an insertion is of one leaf
         rows.append(
             _row(workload, batch_size, device, item.primitive, tree.last_call_cycles, item.work(), columns)
