@@ -64,7 +64,8 @@ class Joined(NamedTuple):
 
     def part_s(self, name: str, iteration: PpoIteration, latency_s: float) -> npt.NDArray:
         """Return the seconds of "training" or "inference", one per iteration that was run."""
-        count = TRANSFERS[name] * (iteration.updates if name == "training" else iteration.steps)
+        # An inference more than steps gives the values of the last observations.
+        count = TRANSFERS[name] * (iteration.updates if name == "training" else iteration.steps + 1)
         return self.terms_s(*PARTS[name][0]) + latency_s * count
 
 

@@ -69,13 +69,13 @@ def test_each_transfer_of_a_whole_iteration_waits_for_its_latency() -> None:
 
 
 def test_a_part_waits_for_its_own_transfers() -> None:
-    """Four agents with ten steps, of which 3 mini-batches are made: 6 updates with 3 transfers, 10 steps with 2."""
+    """Four agents with ten steps, 3 mini-batches: 6 updates with 3 transfers each, and 11 inferences with 2."""
     iteration = PpoIteration(agents=4, steps=10, minibatch=16, epochs=2)
     at_half = iteration_at(100.0)
     assert list(at_half.part_s("training", iteration, 0.0)) == [1112.0, 2224.0]
     assert list(at_half.part_s("training", iteration, 0.5)) == [1112.0 + 9.0, 2224.0 + 9.0]
     assert list(at_half.part_s("inference", iteration, 0.0)) == [3331.0, 4441.5]
-    assert list(at_half.part_s("inference", iteration, 0.5)) == [3331.0 + 10.0, 4441.5 + 10.0]
+    assert list(at_half.part_s("inference", iteration, 0.5)) == [3331.0 + 11.0, 4441.5 + 11.0]
 
 
 @pytest.mark.parametrize(
