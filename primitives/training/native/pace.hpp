@@ -69,8 +69,10 @@ class Pace {
     void begin(Working working = Working::both, int64_t steps = 0) {
         stopped_.store(false, std::memory_order_release);
         claimed_.store(environment_steps(), std::memory_order_release); // an actor that failed inserted none
-        if (filled() && (base_ < 0 || working_ != Working::both))
+        if (filled() && (!begun_ || working_ != Working::both)) {
             base_ = environment_steps() - interval_ * gradient_steps();
+            begun_ = true;
+        }
         working_ = working;
         last_ = claimed_.load(std::memory_order_acquire) + steps;
     }
@@ -78,7 +80,8 @@ class Pace {
     void restore(int64_t environment_steps, int64_t gradient_steps) {
         claimed_ = inserted_ = environment_steps;
         learnt_ = gradient_steps;
-        base_ = environment_steps >= starts_ ? environment_steps - interval_ * gradient_steps : -1;
+        base_ = environment_steps - interval_ * gradient_steps;
+        begun_ = environment_steps >= starts_;
     }
     void stop() {
         stopped_.store(true);
@@ -94,10 +97,10 @@ class Pace {
             if (stopped())
                 return -1;
             int64_t before = claimed_.load(std::memory_order_acquire);
-            const bool alone = base_ < 0 || working_ == Working::actors;
-            const int64_t limit = !alone      ? base_ + interval_ * (gradient_steps() + 1) + lead_
-                                  : base_ < 0 ? starts_
-                                              : last_;
+            const bool alone = !begun_ || working_ == Working::actors;
+            const int64_t limit = !alone    ? base_ + interval_ * (gradient_steps() + 1) + lead_
+                                  : !begun_ ? starts_
+                                            : last_;
             if (alone && before >= limit)
                 return -1;
             if (before < limit) {
@@ -129,7 +132,9 @@ class Pace {
 
   private:
     const int64_t starts_, interval_, lead_;
-    int64_t base_ = -1; // environment steps that belong to no gradient step; negative before learning
+    bool begun_ = false; // whether `base_` is known: the random steps are taken
+    // Environment steps that belong to no gradient step; negative where learners alone went far ahead.
+    int64_t base_ = 0;
     Working working_ = Working::both;
     int64_t last_ = 0; // environment step at which actors alone end
     alignas(64) std::atomic<int64_t> claimed_{0};

@@ -119,6 +119,11 @@ def test_actors_and_learners_work_alone(actors: int, learners: int) -> None:
     made.run(10)
     assert made.gradient_steps == 40
     assert 3 * 10 <= made.environment_steps - collected < 3 * 11 + 16 + actors
+    made.learn(200)  # which stand for more environment steps than there are
+    collected = made.environment_steps
+    made.run(10)
+    assert made.gradient_steps == 250
+    assert 3 * 10 <= made.environment_steps - collected < 3 * 11 + 16 + actors
     for call in (made.collect, made.learn):
         with pytest.raises(ValueError, match="steps: found 0"):
             call(0)

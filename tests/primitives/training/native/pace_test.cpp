@@ -109,6 +109,30 @@ void steps_that_an_actor_claimed_and_lost_are_claimed_again() {
     CHECK(pace.claim(2) == 4);
 }
 
+// Then the gradient steps stand for more environment steps than there are.
+void learners_that_went_far_ahead_alone_leave_the_ratio_as_it_is() {
+    Pace pace(4, 2, 0), restored(4, 2, 0);
+    pace.begin();
+    CHECK(pace.claim(4) == 0);
+    pace.inserted(4);
+    pace.begin(Working::learners);
+    for (int64_t step = 0; step < 10; ++step) {
+        CHECK(pace.may_learn(step));
+        pace.learnt();
+    }
+    restored.restore(4, 10);
+    for (Pace *each : {&pace, &restored}) {
+        each->begin();
+        CHECK(each->claim(2, false) == 4);
+        CHECK(each->claim(2, false) == -1); // the next gradient step has its tokens
+        each->inserted(2);
+        CHECK(each->may_learn(10));
+        each->begin(Working::actors, 2);
+        CHECK(each->claim(2, false) == 6);
+        CHECK(each->claim(2, false) == -1);
+    }
+}
+
 } // namespace
 
 int main() {
@@ -118,5 +142,6 @@ int main() {
     for (int i = 0; i < 60; ++i)
         threads_keep_the_ratio_and_none_sleeps_for_ever(random);
     steps_that_an_actor_claimed_and_lost_are_claimed_again();
+    learners_that_went_far_ahead_alone_leave_the_ratio_as_it_is();
     return 0;
 }
