@@ -90,11 +90,11 @@ class Rollout {
     void collect(const Act &act, double &infer_s, double &environment_s, Laps &laps) {
         collect(length_, act, infer_s, environment_s, laps);
     }
-    // `steps` of them, at most T.
+    // `steps` of them, at most T. After a throw the next ones go on from the last step that was taken.
     template <typename Act>
     void collect(int64_t steps, const Act &act, double &infer_s, double &environment_s, Laps &laps) {
         std::memmove(observations_.data(), following(), size_t(count_ * width_) * sizeof(float));
-        taken_ = steps;
+        taken_ = 0;
         open_ends_.clear();
         environments::Outputs<float> outputs{};
         outputs.rewards = rewards_.data();
@@ -110,7 +110,8 @@ class Rollout {
             outputs.terminated = terminated_.get() + first;
             outputs.truncated = truncated_.get() + first;
             environments_.step(actions, outputs);
-            note(t);
+            taken_ = t + 1;
+            note(t, taken_ == steps);
             laps.lap(environment_s);
         }
     }
@@ -138,12 +139,12 @@ class Rollout {
         return made;
     }
 
-    void note(int64_t t) {
+    void note(int64_t t, bool last) {
         for (int64_t i = 0; i < count_; ++i) {
             const int64_t s = t * count_ + i;
             reward_[size_t(s)] = float(rewards_[size_t(i)]);
             const bool over = terminated_[s] | truncated_[s];
-            if (!terminated_[s] && (truncated_[s] || t == taken_ - 1))
+            if (!terminated_[s] && (truncated_[s] || last))
                 open_ends_.push_back(
                     {s, over ? final_.data() + s * width_ : observations_.data() + (s + count_) * width_});
             if (over)

@@ -148,13 +148,28 @@ void test_actions_are_clipped_then_scaled() {
         const float numbers[2] = {0, std::numeric_limits<float>::quiet_NaN()};
         std::memcpy(actions, numbers, 8);
     };
+    // The first step of these was taken, and what follows goes on from it.
+    float after[6];
+    same->step({nullptr, applied}, {after, rewards, terminated, truncated});
     bool refused = false;
     try {
-        rollout.collect(bad, spent, spent, laps);
+        rollout.collect(
+            [&](const float *observations, int64_t t, std::byte *actions) {
+                t ? bad(observations, t, actions) : void(std::memcpy(actions, chosen, 8));
+            },
+            spent, spent, laps);
     } catch (const std::domain_error &) {
         refused = true;
     }
-    CHECK(refused);
+    CHECK(refused && rollout.taken() == 1);
+    rollout.collect(
+        [&](const float *observations, int64_t t, std::byte *actions) {
+            for (int k = 0; k < 6 && !t; ++k)
+                CHECK(observations[k] == after[k]);
+            std::memcpy(actions, chosen, 8);
+        },
+        spent, spent, laps);
+    CHECK(rollout.taken() == 2 && rollout.open_ends().size() == 2);
 }
 
 } // namespace
