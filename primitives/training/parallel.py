@@ -196,7 +196,8 @@ class ParallelTraining(OneCaller):
         After Ctrl-C every thread finishes its step, and KeyboardInterrupt is raised; the training can be continued.
 
         Raises:
-            ValueError: `gradient_steps` is below 1, or a thread found a number in a batch that is not finite.
+            ValueError: `gradient_steps` is below 1, or a thread found a number of a batch or an action that is
+                not finite.
             NotFiniteError: a TD error or a number of the state is NaN or infinite after a gradient step; the message
                 names the step.
         """

@@ -109,7 +109,10 @@ class Actor {
                                              truncated_.get()};
         outputs.final_observations = final_.data();
         outputs.episode_returns = returns_.data();
-        environments_.step({discrete_.data(), scaled_.data()}, outputs);
+        const environments::Actions actions{discrete_.data(), scaled_.data()};
+        if (actions_ && environments_.first_invalid(actions) >= 0)
+            throw std::domain_error("action: found NaN; allowed: finite numbers");
+        environments_.step(actions, outputs);
         for (int64_t i = 0; i < count_; ++i) {
             const bool over = terminated_[i] || truncated_[i];
             // A transition ends in its own episode's last observation, and only termination ends the

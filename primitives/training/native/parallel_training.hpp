@@ -217,15 +217,18 @@ class ParallelTraining {
             return false;
         if (!go_on)
             return true; // failed in the last phase: at the next step all agree to stop
-        if (rank == 0 && (number + 1) % publish_every_ == 0)
-            step.publish(mailbox_);
         laps.lap(spent.aggregate);
         try {
             step.update(variant);
         } catch (...) {
             fail(std::current_exception()); // at the next step all agree to stop
+            go_on = false;
         }
         laps.lap(spent.update);
+        // After the update, which throws where a TD error or the new state is not finite.
+        if (go_on && rank == 0 && (number + 1) % publish_every_ == 0)
+            step.publish(mailbox_);
+        laps.lap(spent.aggregate);
         if (rank == 0)
             pace_.learnt();
         return true;

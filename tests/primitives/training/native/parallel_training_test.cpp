@@ -1,6 +1,7 @@
 // Actors and learners on one replay, with a policy and a gradient step that can be added up by hand: nothing
 // is lost, the pace holds, learners agree, and what fails stops all. To be run under the sanitizers: `make
 // sanitize`.
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -78,11 +79,14 @@ class CountingStep : public GradientStep {
             mean_ += static_cast<const CountingStep *>(step)->gradient_ / float(all.size());
     }
     void update(int) override {
+        if (update_throws_at_ == steps_)
+            throw std::domain_error("td_errors: found NaN");
         const double priorities[batch_size] = {1, 2, 3, 4, 5, 6, 7, 8};
         replay_.update(indices_, priorities, batch_size);
     }
     void publish(Mailbox &mailbox) override {
         float now[weights];
+        published_ = steps_;
         std::fill(now, now + weights, float(steps_));
         mailbox.publish(blocks(now));
     }
@@ -90,12 +94,14 @@ class CountingStep : public GradientStep {
     int64_t steps() const { return steps_; }
     void fail_at(int64_t step) { fails_at_ = step; }
     void throw_in_last_phase_at(int64_t step) { throws_at_ = step; }
+    void throw_in_update_at(int64_t steps) { update_throws_at_ = steps; }
+    int64_t published() const { return published_; }
 
   private:
     replay::ConcurrentReplay &replay_;
     const int rank_, phases_;
     float gradient_ = 0, mean_ = 0, sum_ = 0;
-    int64_t steps_ = 0, fails_at_ = -1, throws_at_ = -1;
+    int64_t steps_ = 0, published_ = 0, fails_at_ = -1, throws_at_ = -1, update_throws_at_ = -1;
     std::vector<char> batch_[5];
     int64_t indices_[batch_size] = {};
     float importance_[batch_size] = {};
@@ -252,6 +258,56 @@ void a_failure_after_the_learners_met_stops_all_too() {
     }
 }
 
+void weights_of_a_step_that_failed_are_not_sent() {
+    for (const int learners : {1, 2}) {
+        Setup setup(2, learners, 16); // weights are sent after each step
+        setup.run(0);
+        setup.steps[0]->throw_in_update_at(5);
+        std::string message;
+        try {
+            setup.run(100);
+        } catch (const std::domain_error &error) {
+            message = error.what();
+        }
+        CHECK(message == "td_errors: found NaN");
+        CHECK(setup.steps[0]->steps() == 5 && setup.steps[0]->published() == 4);
+    }
+}
+
+class NanPolicy : public Policy {
+  public:
+    void take(Mailbox &) override {}
+    void explore(const float *, int64_t, Random &, int64_t *, float *continuous) override {
+        continuous[0] = std::numeric_limits<float>::quiet_NaN();
+    }
+};
+
+void an_action_that_is_nan_is_not_taken() {
+    const size_t row_bytes[5] = {12, 4, 4, 12, 1};
+    std::vector<char> columns[5];
+    std::vector<replay::Column> views;
+    for (size_t c = 0; c < 5; ++c) {
+        columns[c].resize(row_bytes[c] * capacity);
+        views.push_back({columns[c].data(), row_bytes[c]});
+    }
+    replay::ConcurrentReplay items(capacity, views, 16, replay::ConcurrentReplay::Options{0.6, 1e-6, true});
+    const auto envs = environments::make_classic("Pendulum-v1", 1, environments::Autoreset::same_step);
+    NanPolicy policy;
+    Actor actor(*envs, policy, TransitionColumns{0, 1, 2, 3, 4}, 0);
+    float like[weights] = {};
+    Mailbox mailbox(blocks(like));
+    Pace pace(8, 1, 0);
+    pace.begin();
+    std::string message;
+    try {
+        actor.run(pace, mailbox, items, false);
+    } catch (const std::domain_error &error) {
+        message = error.what();
+    }
+    CHECK(message == "action: found NaN; allowed: finite numbers");
+    CHECK(items.taken() == 0);
+}
+
 void weights_are_copied_between_layouts() {
     const float rows[6] = {1, 2, 3, 4, 5, 6}; // 2 x 3
     float columns[6] = {};
@@ -326,6 +382,8 @@ int main() {
     stops_in_the_middle_and_goes_on();
     a_failure_stops_all_and_says_what();
     a_failure_after_the_learners_met_stops_all_too();
+    weights_of_a_step_that_failed_are_not_sent();
+    an_action_that_is_nan_is_not_taken();
     weights_are_copied_between_layouts();
     environments_that_reset_later_are_refused();
     return 0;
