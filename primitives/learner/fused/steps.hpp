@@ -106,7 +106,8 @@ class Steps {
         for (std::size_t c = 0; c < outputs_.size(); ++c)
             if (!outputs_[c])
                 outputs_[c] = converted_[c].data(); // a column that the algorithm does not read
-        if (!replay_.sample(seed, false, batch_size_, beta, indices_.data(), weights, outputs_.data()))
+        if (!replay_.sample(seed, false, batch_size_, beta, indices_.data(), weights, outputs_.data(),
+                            &claimed_))
             throw replay::empty_replay();
         for (std::size_t i = 0; i < sources_.size(); ++i)
             if (is_converted(i, program.inputs[i])) {
@@ -135,6 +136,7 @@ class Steps {
         }
     }
 
+    // A row that another thread has given to a new item since the sample keeps that item's priority.
     void update(const Program &program, std::size_t td_output) {
         const auto *td_errors = reinterpret_cast<const float *>(program.outputs.at(td_output).place);
         for (std::size_t b = 0; b < priorities_.size(); ++b) {
@@ -143,7 +145,7 @@ class Steps {
                 throw std::invalid_argument("td_errors: found a priority above the largest, " +
                                             std::to_string(priority_max_));
         }
-        replay_.update(indices_.data(), priorities_.data(), batch_size_);
+        replay_.update(indices_.data(), priorities_.data(), batch_size_, claimed_);
     }
 
     replay::ConcurrentReplay &replay_;
@@ -154,6 +156,7 @@ class Steps {
     std::vector<std::size_t> td_outputs_;
     int64_t taken_ = 0;
     std::vector<int64_t> indices_;
+    int64_t claimed_ = 0; // as of `ConcurrentReplay::sample`
     std::vector<double> priorities_;
     std::vector<float> weights_; // of an algorithm that reads none
     std::vector<char *> outputs_;
