@@ -260,8 +260,9 @@ inline int64_t multiply_digits(const DigitProduct &p, const Rounding &r, const E
     return saturated;
 }
 
-// See `Kernels`.
-inline void magnitude_sums(const Digits &d, long lines, long length, int64_t *sums) {
+// In numbers of type `Sum`.
+template <typename Sum>
+inline void magnitude_sums_in(const Digits &d, long lines, long length, int64_t *sums) {
     const long spans = ((d.along_depth ? length : lines) + SPAN - 1) / SPAN;
     std::fill_n(sums, spans, 0);
     const int32_t offset = d.offset;
@@ -270,25 +271,34 @@ inline void magnitude_sums(const Digits &d, long lines, long length, int64_t *su
             for (long g = 0; g < spans; ++g) {
                 const int16_t *x = d.planes + i * d.line + g * SPAN;
                 const long count = std::min<long>(SPAN, length - g * SPAN);
-                int32_t total = 0;
+                Sum total = 0;
                 for (long k = 0; k < count; ++k)
                     total += std::abs(x[k] + offset);
                 sums[g] = std::max<int64_t>(sums[g], total);
             }
         return;
     }
-    std::vector<int32_t> totals(static_cast<size_t>(length));
+    std::vector<Sum> totals(static_cast<size_t>(length));
     for (long g = 0; g < spans; ++g) {
-        std::fill(totals.begin(), totals.end(), 0);
+        std::fill(totals.begin(), totals.end(), Sum(0));
         for (long i = g * SPAN; i < std::min(lines, (g + 1) * SPAN); ++i) {
             const int16_t *x = d.planes + i * d.line;
-            int32_t *total = totals.data();
+            Sum *total = totals.data();
 #pragma GCC ivdep
             for (long k = 0; k < length; ++k)
                 total[k] += std::abs(x[k] + offset);
         }
         sums[g] = *std::max_element(totals.begin(), totals.end());
     }
+}
+
+// See `Kernels`.
+inline void magnitude_sums(const Digits &d, long lines, long length, int64_t *sums) {
+    constexpr int32_t FAR = 1 << 24; // from here SPAN numbers may leave 32 bits
+    if (std::abs(d.offset) < FAR)
+        magnitude_sums_in<int32_t>(d, lines, length, sums);
+    else
+        magnitude_sums_in<int64_t>(d, lines, length, sums);
 }
 
 inline double narrow_block(int64_t *result) {

@@ -165,6 +165,17 @@ def test_blocks_hold_even_where_every_number_is_as_large_as_its_rule_allows(
 
 
 @on_each_instruction_set
+@pytest.mark.parametrize("layouts", [("rows", "columns"), ("columns", "rows")])
+def test_blocks_hold_where_every_number_is_far_from_0(simd: str, layouts: tuple[str, str]) -> None:
+    rng, low = np.random.default_rng(3), 10**9  # the sum of a span leaves 32 bits
+    a, b = matrix(rng, 33, 700, low, low + 65535, layouts[0]), matrix(rng, 700, 35, 1, 1, layouts[1])
+    for one, other in ((a, b), (b.T, a.T)):
+        found, made = multiply(simd, one, other, 9, Q(32, 0))
+        assert made.digits == (1, 1)
+        np.testing.assert_array_equal(found, Q(32, 0).store(shifted(exact_matmul(one, other), 9)).raw)
+
+
+@on_each_instruction_set
 @pytest.mark.parametrize("bits", [10, 15, 30])  # of A: one digit, more of them, 32-bit multipliers
 @settings(deadline=None, max_examples=15)
 @given(
