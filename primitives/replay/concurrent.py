@@ -45,7 +45,8 @@ class ConcurrentReplay(Replay):
     Threads may insert, sample, gather (copy items by row) and update priorities at the same time. An item is sampled
     or gathered only when it is completely written, and the weights belong to the items returned, with their priorities
     at that moment; `concurrent_replay.hpp` explains how. A priority update of a row that is being replaced is dropped.
-    If a row was replaced after it was sampled, the update goes to the new item, which PAL IV-D3 accepts. Each thread
+    If a row was replaced after it was sampled, `update_priorities` gives the priority to the new item, which PAL IV-D3
+    accepts; gradient steps in one native call (`FusedSteps`, relaxed steps) leave the new item as it is. Each thread
     brings its own Generator.
 
     `sample` with `out` is the fast path: draw, gather and weights in one native call, into existing arrays. Small
