@@ -61,7 +61,7 @@ class Pace {
 
     int64_t environment_steps() const { return inserted_.load(std::memory_order_acquire); }
     int64_t gradient_steps() const { return learnt_.load(std::memory_order_acquire); }
-    bool filled() const { return claimed_.load(std::memory_order_acquire) >= starts_; }
+    bool filled() const { return environment_steps() >= starts_; }
     bool stopped() const { return stopped_.load(std::memory_order_acquire); }
 
     // Between runs, when no thread is in here. Actors alone take `steps` environment steps, learners alone

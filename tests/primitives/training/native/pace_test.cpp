@@ -107,6 +107,14 @@ void steps_that_an_actor_claimed_and_lost_are_claimed_again() {
     CHECK(pace.claim(2) == 4); // and fails before it inserts
     pace.begin();
     CHECK(pace.claim(2) == 4);
+    Pace filling(4, 2, 0);
+    filling.begin();
+    CHECK(filling.claim(4) == 0);
+    CHECK(!filling.filled());
+    filling.begin();
+    CHECK(filling.claim(4) == 0);
+    filling.inserted(4);
+    CHECK(filling.filled());
 }
 
 // Then the gradient steps stand for more environment steps than there are.
