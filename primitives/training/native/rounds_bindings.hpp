@@ -67,7 +67,12 @@ class BoundRounds : public fused::BoundSteps<Rounds> {
         if (rounds * steps().gradient_steps() != int64_t(programs.size()))
             throw nb::value_error("programs: allowed: those of whole rounds");
         steps().act_with(drawn(exploring, rounds * steps().vector_steps()));
-        run(programs, rng, betas, draws);
+        try {
+            run(programs, rng, betas, draws);
+        } catch (...) {
+            steps().act_with({}); // a call that is refused leaves none to the next
+            throw;
+        }
     }
 
     // Vector steps with given actions, a vector of int64 or float32, and the insertion of their transitions.

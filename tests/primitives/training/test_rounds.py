@@ -108,3 +108,13 @@ def test_an_action_that_is_no_number_ends_the_rounds() -> None:
     with pytest.raises(ValueError, match="action: found NaN; allowed: finite numbers"):
         made.run_rounds(1, RNG)
     assert made.environment_steps == 16
+
+
+def test_rounds_that_are_refused_leave_no_actions_to_the_next_call() -> None:
+    made = rounds()
+    made.fill(8)
+    programs = [made._programs[made._learner.algorithm.variants[0]]] * made._acting.gradient_steps
+    with pytest.raises(ValueError, match="one beta for each sample"):
+        made._fused.run_rounds(np.random.default_rng(0), programs, RNG, [], [])
+    made.run(1, RNG)
+    assert made.environment_steps == 16
