@@ -31,7 +31,8 @@ def race(rng, slower, noise, rounds, disturbed=0.0):
     return left
 
 
-@settings(deadline=None, max_examples=10)
+# The inputs are the same in every run: new ones would fail by chance now and then.
+@settings(deadline=None, max_examples=10, derandomize=True)
 @given(
     sides=st.integers(2, 30),
     ties=st.integers(0, 5),
@@ -49,7 +50,7 @@ def test_the_best_side_is_dropped_in_no_more_than_the_stated_share_of_races(
         slower = rng.uniform(0, 2, sides)
         slower[: ties + 1] = 0
         lost += "side 0" not in race(rng, slower, rng.uniform(*noise, sides), rounds, disturbed)[-1]
-    # 5% of the races, and 4 standard deviations of chance
+    # 5% of the races, and 4 standard deviations of chance: of 40 races, 8 or more are lost in 1 of 1,000 tries.
     assert lost <= ERROR_RATE * RACES + 4 * np.sqrt(RACES * ERROR_RATE)
 
 
