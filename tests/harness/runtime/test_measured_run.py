@@ -40,7 +40,7 @@ def train(extent: Extent, schedule: Schedule = Schedule()) -> dict[str, Row]:  #
 
 
 def test_a_short_training_gives_throughput_and_returns_with_their_raw_samples() -> None:
-    by_quantity = train(Extent(1.5))
+    by_quantity = train(Extent(steps=300))
     rates = {"gradient_steps_per_s", "environment_steps_per_s", PER_WATT}
     assert set(by_quantity) >= {*rates, "episode_return", "evaluation_return"}
     gps = by_quantity["gradient_steps_per_s"]
