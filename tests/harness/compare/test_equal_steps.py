@@ -158,7 +158,7 @@ def test_a_side_that_fails_is_named_and_leaves_no_process_behind(job):
     returns = compared(learner("placerl", 20, 40), side("other", fails), job)
     assert returns.verdict("faster") == NOT_COMPARED
     assert returns.reason.startswith("other: crash: ")
-    assert set(psutil.Process().children(recursive=True)) == before
+    assert set(psutil.Process().children(recursive=True)) <= before
 
 
 def test_environment_steps_that_never_come_are_a_failure(job):
@@ -177,7 +177,7 @@ def test_an_interrupt_ends_every_training(job):
     ours, theirs = (side(name, LEARNER, 0, 9, 1, STEPS) for name in ("placerl", "other"))
     with pytest.raises(KeyboardInterrupt):
         equal_steps.compare(ours, theirs, job, extent, interrupt)
-    assert set(psutil.Process().children(recursive=True)) == before
+    assert set(psutil.Process().children(recursive=True)) <= before
 
 
 HANGS = "import sys, time; sys.stdin.readline(); time.sleep(3600)"
@@ -195,7 +195,7 @@ def test_an_interrupt_does_not_wait_for_a_side_that_hangs(job, monkeypatch):
     extent = StepExtent(STEPS, 3, NEVER_S)
     with pytest.raises(KeyboardInterrupt):
         equal_steps.compare(side("placerl", HANGS), side("other", HANGS), job, extent, interrupt)
-    assert set(psutil.Process().children(recursive=True)) == before
+    assert set(psutil.Process().children(recursive=True)) <= before
 
 
 def test_a_side_that_fails_does_not_wait_for_one_that_hangs(job, monkeypatch):
@@ -204,7 +204,7 @@ def test_a_side_that_fails_does_not_wait_for_one_that_hangs(job, monkeypatch):
     before = set(psutil.Process().children(recursive=True))
     returns = compared(side("placerl", "raise RuntimeError"), side("other", HANGS), job, budget_s=NEVER_S)
     assert returns.reason.startswith("placerl: crash: ")
-    assert set(psutil.Process().children(recursive=True)) == before
+    assert set(psutil.Process().children(recursive=True)) <= before
 
 
 def pace(environment_steps_per_s, start_s=5.0):

@@ -509,7 +509,7 @@ def test_an_interrupt_ends_every_worker(systems):
     with pytest.raises(KeyboardInterrupt):
         compared(["works"], progress=interrupt)
     assert seen[-1] == "round 3"
-    assert {process.pid for process in psutil.Process().children(recursive=True)} == before
+    assert {process.pid for process in psutil.Process().children(recursive=True)} <= before
 
 
 def test_every_system_is_confined_to_the_given_processors(systems, monkeypatch):
