@@ -26,8 +26,9 @@ NO_TIME = Call(HOST, 0.0)
 AHEAD = 2
 
 
-@pytest.mark.parametrize("boards", [1, 2])
-@pytest.mark.parametrize(("learner", "rmm"), [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize(
+    ("boards", "learner", "rmm"), [(1, True, True), (2, True, True), (1, True, False), (1, False, True)]
+)
 @pytest.mark.parametrize("overlap", [0, 4])
 def test_it_agrees_with_the_runtime(short, boards: int, learner: bool, rmm: bool, overlap: int) -> None:
     options = {"overlap": overlap} if overlap else {}
