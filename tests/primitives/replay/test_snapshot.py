@@ -189,10 +189,10 @@ def test_a_full_disk_leaves_the_old_snapshot(tmp_path: Path, monkeypatch: pytest
     assert [entry.name for entry in tmp_path.iterdir()] == ["replay"]
 
 
-def test_no_python_objects() -> None:
+def test_no_python_objects(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="pickle"):
-        snapshot.write("unused", {"x": np.array([{}], dtype=object)}, {})
-    assert not Path("unused").exists()
+        snapshot.write(tmp_path / "unused", {"x": np.array([{}], dtype=object)}, {})
+    assert not list(tmp_path.iterdir())
 
 
 WRITER = """
