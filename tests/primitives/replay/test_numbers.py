@@ -55,6 +55,9 @@ PRIORITISED: dict[str, Callable[..., Replay]] = {
 EVERY = {**PRIORITISED, "uniform": lambda: UniformReplay(Storage(CAPACITY, FIELDS))}
 prioritised = pytest.mark.parametrize("kind", PRIORITISED)
 every = pytest.mark.parametrize("kind", EVERY)
+# For what is decided before a tree is asked: trees of other backends would show the same.
+prioritised_class = pytest.mark.parametrize("kind", [kind for kind in PRIORITISED if kind not in TREES])
+every_class = pytest.mark.parametrize("kind", [kind for kind in EVERY if kind not in TREES])
 
 
 def batch(n: int = 2, **others: object) -> dict[str, object]:
@@ -166,7 +169,7 @@ def test_items_of_equal_td_errors_can_all_be_drawn(
     assert sample.weights.tolist() == [1.0] * 64
 
 
-@prioritised
+@prioritised_class
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -181,7 +184,7 @@ def test_an_exponent_that_is_no_number_is_refused_by_name(kind: str, name: str, 
         EVERY[kind](**{name: value})
 
 
-@prioritised
+@prioritised_class
 @pytest.mark.parametrize("late", [np.nan, -1.0, "0.4", None, np.inf])
 def test_a_schedule_that_fails_later_is_refused_by_name_and_changes_nothing(kind: str, late: object) -> None:
     replay = filled(kind, beta=lambda step: 0.4 if step < 1 else late)
@@ -206,7 +209,7 @@ def test_numbers_of_numpy_are_numbers(kind: str) -> None:
 # What is inserted
 
 
-@every
+@every_class
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -246,7 +249,7 @@ def test_what_a_column_cannot_hold_is_refused_by_name_and_changes_nothing(
     replay.insert(batch())  # type: ignore[arg-type]
 
 
-@every
+@every_class
 def test_a_batch_that_is_no_mapping_is_refused(kind: str) -> None:
     with pytest.raises(TypeError, match=r"^batch: found list; allowed: "):
         EVERY[kind]().insert([np.zeros(2)] * len(FIELDS))  # type: ignore[arg-type]
@@ -262,7 +265,7 @@ numbers = st.one_of(
 dtypes = st.sampled_from(["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"])
 
 
-@every
+@every_class
 @settings(max_examples=50, deadline=None)
 @given(name=st.sampled_from([name for name in FIELDS if name != "row"]), dtype=dtypes, data=st.data())
 def test_what_is_inserted_is_the_nearest_number_that_its_column_holds(
@@ -296,7 +299,7 @@ def test_what_is_inserted_is_the_nearest_number_that_its_column_holds(
 # How it is drawn and updated
 
 
-@every
+@every_class
 @pytest.mark.parametrize("size", [True, 2.5, "3", None, np.float64(3), [3], -1])
 def test_a_batch_size_that_is_no_count_is_refused_by_name(kind: str, size: object) -> None:
     replay, rng = filled(kind), np.random.default_rng(0)
@@ -318,7 +321,7 @@ def test_counts_of_numpy_are_counts(kind: str) -> None:
         assert replay.allocate(size).weights.shape == (3,)  # type: ignore[arg-type]
 
 
-@every
+@every_class
 @pytest.mark.parametrize("value", ["False", 0, 1, None, 0.5])
 def test_stratified_is_true_or_false(kind: str, value: object) -> None:
     with pytest.raises(TypeError, match=r"^stratified: found .*; allowed: True, False$"):
@@ -326,7 +329,7 @@ def test_stratified_is_true_or_false(kind: str, value: object) -> None:
     filled(kind).sample(4, np.random.default_rng(0), stratified=np.True_)  # type: ignore[arg-type]
 
 
-@every
+@every_class
 @pytest.mark.parametrize(
     "rng", [None, 3, np.random.RandomState(0), np.random.PCG64(0), np.random.default_rng]
 )
@@ -335,14 +338,14 @@ def test_random_numbers_come_from_a_generator(kind: str, rng: object) -> None:
         filled(kind).sample(4, rng)  # type: ignore[arg-type]
 
 
-@every
+@every_class
 @pytest.mark.parametrize("out", [0, "", (), [], {}, (None, None, None), False])
 def test_an_out_that_is_no_sample_is_refused(kind: str, out: object) -> None:
     with pytest.raises(TypeError, match=r"^out: found .*; allowed: "):
         filled(kind).sample(4, np.random.default_rng(0), out=out)  # type: ignore[arg-type]
 
 
-@every
+@every_class
 @pytest.mark.parametrize(
     ("indices", "td_errors", "name"),
     [
