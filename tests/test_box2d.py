@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import LIMIT_S
+
 ROOT = Path(__file__).parent.parent
 PROJECT = f"cmake_minimum_required(VERSION 3.25)\nproject(build LANGUAGES NONE)\ninclude({ROOT}/cmake/box2d.cmake)\n"
 NAME = "box2d-py-2.3.8"
@@ -33,7 +35,7 @@ def configured(folder: Path, *options: str) -> tuple[int, str]:
     """Configure a project that includes the file; return the exit code, and what was said without its line breaks."""
     (folder / "CMakeLists.txt").write_text(PROJECT)
     command = ["cmake", "-S", folder, "-B", folder / "out", f"-DPython_EXECUTABLE={sys.executable}", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     return done.returncode, " ".join(done.stderr.split())
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import placerl
+from tests.limits import LIMIT_S
 
 ROOT = Path(__file__).parent.parent
 OFFERED = {"sum_tree", "replay", "learner", "environments", "compose", "map", "__version__"}
@@ -32,7 +33,7 @@ print(sorted(name for name in sys.modules if name.partition(".")[0] in {"harness
 
 def printed(script: str, *arguments: str, folder: Path = ROOT) -> str:
     command = [sys.executable, *arguments, "-c", script]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert not done.returncode, done.stderr
     return done.stdout
 
@@ -104,5 +105,5 @@ def test_a_command_loads_no_module_under_another_name() -> None:
         "('harness', 'primitives')), file=sys.stderr))\nmain()"
     )
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert (done.returncode, done.stderr) == (0, "[]\n")

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from placerl.harness.papers import discovery
+from tests.limits import LIMIT_S
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -42,7 +43,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("scikit_build_core")
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-P", "-c", BUILD, str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S)
     assert not done.returncode, done.stderr
     (built,) = folder.glob("*.whl")
     return built
@@ -129,7 +130,7 @@ def environment(wheel: Path, tmp_path: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(python.parents[1])], check=True)
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
     alone = ["--no-deps", "--no-index", "--disable-pip-version-check", str(wheel)]
-    subprocess.run([*pip, *alone], check=True, capture_output=True, timeout=300)
+    subprocess.run([*pip, *alone], check=True, capture_output=True, timeout=LIMIT_S)
     (site,) = python.parents[1].glob("lib/python*/site-packages")
     assert {path.name.partition("-")[0] for path in site.iterdir()} == {"placerl"}
     copy_extensions(site)

@@ -9,6 +9,7 @@ import pytest
 from typer.main import get_command
 
 from placerl.harness.cli import app
+from tests.limits import LIMIT_S
 
 HEAVY = {"torch", "pandas", "scipy", "gymnasium", "amaranth", "matplotlib", "mujoco", "pyarrow"}
 LATE = {"bench", "explore"}
@@ -28,7 +29,7 @@ print(*sys.modules)
 def loaded(pages: list[list[str]]) -> set[str]:
     """Return the names of the modules that a fresh process has loaded after it showed some help pages."""
     command = [sys.executable, "-c", PROGRAM.format(pages=pages)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
 
