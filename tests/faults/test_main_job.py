@@ -15,10 +15,8 @@ from placerl.harness.core.progress import silent
 from placerl.harness.plan import plan
 from placerl.harness.store.crash_marker import MAX_CRASHES
 from placerl.harness.store.store import Store
+from tests.faults import main_job
 from tests.limits import LIMIT_S
-
-sys.path.insert(0, str(Path(__file__).parent))
-import main_job
 
 pytestmark = pytest.mark.timeout(900)
 PROGRAM = Path(main_job.__file__)

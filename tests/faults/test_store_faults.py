@@ -1,12 +1,10 @@
 """A store whose writer is killed, again and again."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-import store_soak
+from tests.faults import store_soak
 
 pytestmark = pytest.mark.timeout(1800)
 

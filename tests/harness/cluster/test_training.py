@@ -25,6 +25,7 @@ from placerl.harness.runtime.evaluation import Evaluation  # noqa: E402
 from placerl.harness.runtime.units.unit import UnitError  # noqa: E402
 from tests.harness.cluster.inline_roles import each_timed_part_takes_a_second, without_ray  # noqa: E402
 from tests.harness.runtime.rail_workload import dqn_on_a_rail  # noqa: E402
+from tests.limits import LIMIT_S  # noqa: E402
 from tests.majority import ALLOWED, error_bound, majority  # noqa: E402
 
 NATIVE = Mapping.parse("native-native-cpu")
@@ -157,7 +158,8 @@ def kill(role: Any) -> None:
     """As the kernel or an operator does, behind Ray's back."""
     pid = ray.get(role.__ray_call__.remote(lambda self: os.getpid()))
     os.kill(pid, signal.SIGKILL)
-    psutil.Process(pid).wait(600) if psutil.pid_exists(pid) else None
+    with contextlib.suppress(psutil.NoSuchProcess):  # it has ended
+        psutil.Process(pid).wait(LIMIT_S)
 
 
 class OnRay:
