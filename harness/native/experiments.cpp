@@ -157,6 +157,7 @@ NB_MODULE(_experiments, m) {
     nb::class_<sum_tree::LockOrders>(m, "LockOrders")
         .def(nb::init<std::string, int64_t, int>(), nb::arg("order"), nb::arg("capacity"), nb::arg("fanout"))
         .def_prop_ro("total", &sum_tree::LockOrders::total)
+        .def_prop_ro("leaves_total", &sum_tree::LockOrders::leaves_total)
         .def(
             "run",
             [](sum_tree::LockOrders &orders, int threads, int64_t batch_size, int64_t rounds, uint64_t seed) {

@@ -32,6 +32,17 @@ class LockOrders {
 
     double total() const { return tree_.total(); }
 
+    // The sum of the leaves, as which the total ends if no update was lost above them.
+    double leaves_total() const {
+        double sum = 0;
+        for (int64_t row = 0; row < tree_.capacity(); ++row) {
+            float priority = 0;
+            tree_.get(&row, &priority, 1);
+            sum += double(priority);
+        }
+        return sum;
+    }
+
     // Seconds in which each of `threads` makes `rounds` rounds; from the start of the first to the end of the
     // last.
     double run(int threads, int64_t batch_size, int64_t rounds, uint64_t seed) {
