@@ -369,6 +369,13 @@ def test_threads_never_see_half_an_item(tmp_path: Path, release_from_lines: int)
         assert not thread.is_alive()
     assert not failures, failures[0]
     assert len(replay) == 50
+    # Its sums are those of its leaves: the tree of a copy makes them from these.
+    replay.save(tmp_path / "replay")
+    copy = make(50)
+    copy.load(tmp_path / "replay")
+    expected, found = (each.sample(500, np.random.default_rng(9)) for each in (replay, copy))
+    np.testing.assert_array_equal(found.indices, expected.indices)
+    np.testing.assert_array_equal(found.weights, expected.weights)
 
 
 def test_only_what_is_inserted_after_clear_is_drawn(rng) -> None:
