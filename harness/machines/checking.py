@@ -73,9 +73,9 @@ def _of_card(card: Card) -> Iterator[str]:
         if one.unit != unit:
             yield f"card.figures.{one.name}: found the unit {one.unit}; allowed: {unit}"
     loads = {
-        int(found[1]) * _BYTES[found[2]]: value
+        int(size[1]) * _BYTES[size[2]]: value
         for name, value in values.items()
-        if (found := _LATENCY.fullmatch(name))
+        if (size := _LATENCY.fullmatch(name))
     }
     in_order = [loads[size] for size in sorted(loads)]  # a card may list them in any order
     if any(larger < 0.5 * smaller for smaller, larger in pairwise(in_order)):
