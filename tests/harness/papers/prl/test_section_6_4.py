@@ -352,9 +352,16 @@ def primitive_times(primitive: str, noisy: bool = False) -> list[Row]:
 
 
 @pytest.mark.parametrize(
-    ("key", "primitives"), [("PRL-F6", ("sum_tree.sample", "sum_tree.update")), ("PRL-F7", ("learner.step",))]
+    ("key", "primitives", "best"),
+    [
+        ("PRL-F6", ("sum_tree.sample", "sum_tree.update"), Outcome.IN_KIND),
+        # Times of a learner on the GPU hold copies, which the FPGA's do not: an order that agrees shows less.
+        ("PRL-F7", ("learner.step",), Outcome.CONSISTENT),
+    ],
 )
-def test_primitives_over_devices(key: str, primitives: tuple[str, ...], tmp_path: Path) -> None:
+def test_primitives_over_devices(
+    key: str, primitives: tuple[str, ...], best: Outcome, tmp_path: Path
+) -> None:
     def outcome(
         folder: str, noisy: bool = False, kinds: str = "cpu cuda fpga", swap: bool = False
     ) -> Outcome:
@@ -365,7 +372,7 @@ def test_primitives_over_devices(key: str, primitives: tuple[str, ...], tmp_path
         ]
         return verdict(key, tmp_path / folder, *chosen).finding.outcome
 
-    assert outcome("holds") is Outcome.IN_KIND
+    assert outcome("holds") is best
     assert outcome("noisy", noisy=True) is Outcome.NO_VERDICT
     assert outcome("swapped", swap=True) is Outcome.NOT_REPRODUCED
     assert outcome("cpu", kinds="cpu fpga") is Outcome.NOT_RUN
