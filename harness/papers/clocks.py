@@ -5,9 +5,9 @@ Simulation counts cycles; seconds follow from an assumed clock frequency, that o
 than the papers' devices, so the two frequencies are far apart. A verdict that is the same at both does not depend on
 the assumption.
 
-The rule for scaling: a design runs at the clock of the slowest block that was placed and routed, of all of the papers'
-designs unless the check names its own. Times grow and rates fall by the ratio of the two frequencies; cycles stay. No
-factor is added for the papers' faster devices.
+The rule for scaling: a design runs at the clock of its slowest block that was placed and routed. Times grow and rates
+fall by the ratio of the two frequencies; cycles stay. No factor is added for the papers' faster devices. A design with
+a block that was not placed has no placed clock, so that nothing that depends on its clock is shown or refuted.
 """
 
 from collections.abc import Collection, Iterable
@@ -32,16 +32,22 @@ from placerl.primitives.fpga.devices import catalogue
 from placerl.primitives.fpga.tools import placed
 
 CLOCK = "clock_mhz"
-OWN_DESIGNS = ("cartpole-agent",)
-"""Placed blocks that are in no paper's design, so that their clock bounds none."""
 REPLAY = ("replay-pipeline", "lane-route", "bank-queues")
-"""The placed blocks of a replay pipeline, whose clock bounds a design that is nothing else."""
-PRODUCTS = ("processing-element",)
-"""The placed blocks of PPO's design for networks without convolutions: the elements of its arrays."""
-CONVOLUTIONS = (*PRODUCTS, "layout-transform")
+"""The blocks of a replay: its pipelines, and the crossbar in front of several. They are of integers."""
+FLOAT32_UNITS = ("activation-unit", "adam-unit")
+"""The blocks of a learner that compute in float32 next to its products: activation functions, and Adam."""
+LEARNERS = ("processing-element", *FLOAT32_UNITS)
+"""The blocks of the FPGA's learners: products are of integers, both on the systolic core and in MAP's pipelines."""
+FLOAT32_PRODUCTS = ("gemm-core float32=true", *FLOAT32_UNITS)
+"""The blocks of PPO's design for networks without convolutions, all of whose numbers are float32 (PPO 5.1)."""
+CONVOLUTIONS = (*FLOAT32_PRODUCTS, "layout-transform")
 """Those of its design for networks with convolutions, whose windows need addresses (PPO Fig. 4)."""
-FIXAR = (*PRODUCTS, "gaussian-generator")
-"""The placed blocks of FIX's design: the elements of its cores, and what generates exploration noise (FIX III)."""
+FIXAR = ("fixar-core", "fixar-scalar-unit", "fixar-adam-lane")
+"""The blocks of FIX's design: its elements and their sums, tanh, errors and exploration noise, and Adam (FIX III)."""
+PLACE = "`placerl bench fpga-tables placement --count`"
+"""The command that places the blocks whose placement is not committed."""
+OTHER = 0.5
+"""A clock, as a fraction of the assumed one, at which a finding is judged to see whether it depends on the clock."""
 
 
 @dataclass(frozen=True)
@@ -58,27 +64,45 @@ class PlacedClock:
     @property
     def words(self) -> str:
         """Return the frequency and the name of the block that reaches it as text, for use within a sentence."""
-        return f"{_mhz(self.mhz)}, which the slowest block placed here ({self.block}) reaches on an ECP5"
+        return f"{_mhz(self.mhz)}, which the slowest placed block of the design ({self.block}) reaches on an ECP5"
 
 
-def placed_clock(blocks: Collection[str] = ()) -> PlacedClock:
-    """Return the clock frequency of the slowest block that was placed and routed, of all or of some blocks.
+def _committed(block: str) -> dict[str, float]:
+    """Return the clock frequencies in MHz of a block's committed placements, by name.
+
+    Args:
+        block: name of a block, of which every placement counts, or with the first parameters of those that count.
+    """
+    return {
+        name: one.clock_mhz
+        for name, one in placed.committed().items()
+        if name == block or name.startswith(f"{block} ")
+    }
+
+
+def unplaced(blocks: Collection[str]) -> list[str]:
+    """Return which of a design's blocks have no committed placement, as they are given."""
+    return [block for block in blocks if not _committed(block)]
+
+
+def placed_clock(blocks: Collection[str]) -> PlacedClock:
+    """Return the clock frequency of the slowest placed and routed block of a design.
 
     The frequencies are in `primitives/fpga/tools/placed.json` (`placerl bench fpga-tables placement`).
 
     Args:
-        blocks: names of the design's blocks; by default all blocks of the papers' designs.
+        blocks: names of the design's blocks, each alone or with parameters ("gemm-core float32=true").
 
     Raises:
         ValueError: one of the blocks was not placed.
     """
-    known = {name.partition(" ")[0] for name in placed.committed()}
-    if missing := sorted(set(blocks) - known):
-        raise ValueError(f"blocks: found {', '.join(missing)}; placed: {', '.join(sorted(known))}")
+    if missing := unplaced(blocks):
+        known = ", ".join(sorted(placed.committed()))
+        raise ValueError(f"blocks: found {', '.join(missing)}; placed: {known}")
     clocks = [
-        PlacedClock(one.clock_mhz, block)
-        for name, one in placed.committed().items()
-        if (block := name.partition(" ")[0]) not in OWN_DESIGNS and (not blocks or block in blocks)
+        PlacedClock(mhz, name.partition(" ")[0])
+        for block in blocks
+        for name, mhz in _committed(block).items()
     ]
     return min(clocks, key=lambda clock: clock.mhz)
 
@@ -131,12 +155,12 @@ def _factor(unit: str, faster: float) -> float:
     )
 
 
-def at_both_clocks(check: Check, blocks: Collection[str] = ()) -> Check:
+def at_both_clocks(check: Check, blocks: Collection[str]) -> Check:
     """Return a check that judges times from simulated cycles at two clocks: the assumed one and the placed one.
 
-    The measurements state the assumed clock. The placed clock is that of the slowest block that this project placed
-    and routed, of all or of the design's (`placed_clock`). The outcome follows from those at both clocks
-    (`both_outcomes`). A finding that uses no row with a clock is returned unchanged.
+    The measurements state the assumed clock. The placed clock is that of the slowest placed block of the design
+    (`placed_clock`). The outcome follows from those at both clocks (`both_outcomes`); if a block of the design was not
+    placed, `without_placement` says what follows. A finding that uses no row with a clock is returned unchanged.
     """
 
     def judged(frame: pd.DataFrame) -> Finding:
@@ -144,6 +168,8 @@ def at_both_clocks(check: Check, blocks: Collection[str] = ()) -> Check:
         clocks = _clocks(frame, assumed)
         if not clocks:
             return assumed
+        if missing := unplaced(blocks):
+            return without_placement(assumed, check(at_clock(frame, OTHER * min(clocks))), missing)
         placed = placed_clock(blocks)
         return merged(assumed, check(at_clock(frame, placed.mhz)), _listed(clocks), placed)
 
@@ -154,10 +180,10 @@ class AtBothClocks(Claim):
     """What claims share that are judged at the assumed clock and at the placed one.
 
     Attributes:
-        blocks: names of the design's placed blocks; by default all blocks of the papers' designs.
+        blocks: names of the blocks of the design whose cycles are judged (`placed_clock`).
     """
 
-    blocks: Collection[str] = ()
+    blocks: Collection[str]
 
     def finding(self, frame: pd.DataFrame) -> Finding:
         return at_both_clocks(self.judge, self.blocks)(frame)
@@ -198,7 +224,38 @@ def merged(assumed: Finding, slower: Finding, assumed_words: str, placed: Placed
     return Finding(outcome, ours, f"{assumed.explanation} {said}".strip(), decides=decides)
 
 
-def at_placed_clock(number: Number, assumed_mhz: float, blocks: Collection[str] = ()) -> Number:
+def without_placement(assumed: Finding, slower: Finding, missing: Collection[str]) -> Finding:
+    """Return the finding on a design with blocks that were not placed: what follows whatever their clock is.
+
+    A finding that depends on the clock and agrees with the paper at the assumed one is consistent, as at any two clocks
+    (`merged`); others give no verdict, as none is refuted at one clock alone.
+
+    Args:
+        assumed: the finding at the assumed clock.
+        slower: the same check at any other clock.
+        missing: the blocks that were not placed.
+    """
+    if assumed.outcome is Outcome.NOT_RUN:
+        return assumed
+    every = both_numbers(assumed, slower, lambda number: number, lambda number: number)
+    if len(every) == len(assumed.ours) and slower.outcome is assumed.outcome:
+        said = "Ratios of cycles: the same at every clock."
+        return replace(assumed, explanation=f"{assumed.explanation} {said}".strip())
+    names = ", ".join(missing)
+    said = (
+        f"The clock is assumed: at it {assumed.outcome}. No placement is committed of these blocks of the design: "
+        f"{names}. So at which clock it runs here is not known, and nothing is shown or refuted."
+    )
+    explanation = f"{assumed.explanation} {said}".strip()
+    if assumed.outcome in AGREEMENTS:
+        return Finding(Outcome.CONSISTENT, assumed.ours, explanation)
+    decides = f"the clocks of {names}, placed on an ECP5 ({PLACE})"
+    if assumed.outcome is Outcome.NO_VERDICT:
+        decides = assumed.decides
+    return Finding(Outcome.NO_VERDICT, assumed.ours, explanation, decides=decides)
+
+
+def at_placed_clock(number: Number, assumed_mhz: float, blocks: Collection[str]) -> Number:
     """Return a number that grows in proportion to the clock frequency, such as a rate, at the placed clock.
 
     Use this for numbers that a model computes; for findings from stored measurements use `at_both_clocks`.

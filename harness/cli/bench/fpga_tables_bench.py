@@ -173,6 +173,8 @@ def print_placed(as_json: bool) -> None:
     say(
         "It shows that the RTL can be built. The papers' devices are of a much faster process: no clock of theirs."
     )
+    if missing := placement.unplaced():
+        say(f"Not placed yet, for `--count` to do: {', '.join(missing)}.")
 
 
 def main(

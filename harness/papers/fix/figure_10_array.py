@@ -20,7 +20,7 @@ from placerl.harness.core.row import Row
 from placerl.harness.papers.assumptions import both_outcomes, sentences_of_its_own
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import TierLimits, experiment_cells
-from placerl.harness.papers.clocks import FIXAR, at_placed_clock, placed_clock
+from placerl.harness.papers.clocks import FIXAR, at_placed_clock, placed_clock, unplaced
 from placerl.harness.papers.evidence import number, rows_of
 from placerl.harness.papers.experiments import Columns, Experiment
 from placerl.harness.papers.fix.throughput import BATCH_SIZES, WORKLOAD
@@ -209,7 +209,11 @@ def constant_rate(frame: pd.DataFrame, bits: int) -> Finding:
     slowest = min(numbers, key=lambda each: each.value)
     clock_mhz = judged[min(judged)].parameters.clock_mhz
     slowest = replace(slowest, quantity=f"{name}, slowest batch size")
-    numbers.append(at_placed_clock(slowest, clock_mhz, FIXAR))
+    if missing := unplaced(FIXAR):
+        at_placed = f"no placement is committed of {', '.join(missing)}, and so no other clock is known"
+    else:
+        numbers.append(at_placed_clock(slowest, clock_mhz, FIXAR))
+        at_placed = f"the slowest is also shown at {placed_clock(FIXAR).words}"
     for size in (min(judged), max(judged)):
         parts = judged[size].parameters.unit_cycles
         share = 100 * float(parts["adam"]) / sum(map(float, parts.values()))
@@ -247,7 +251,7 @@ def constant_rate(frame: pd.DataFrame, bits: int) -> Finding:
         f"{overlapped[0].provenance}, differ by {spread_overlapped:.1%}. This design reads a block of 256 weights "
         "a cycle, where the paper says 16, and each core has a memory of 2.94 KB for activations. The "
         "tests compare the cycles with those of training steps with data. Rates are in proportion to the clock, which "
-        f"the paper gives; the slowest is also shown at {placed_clock(FIXAR).words}."
+        f"the paper gives; {at_placed}."
     )
     shown = any(
         max(each) / min(each) - 1 <= read

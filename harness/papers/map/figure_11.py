@@ -8,7 +8,7 @@ from placerl.harness.mapping.absent_platforms import printed_mappings
 from placerl.harness.papers import device_table, device_times
 from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.charts import Panels
-from placerl.harness.papers.clocks import AtBothClocks
+from placerl.harness.papers.clocks import LEARNERS, AtBothClocks
 from placerl.harness.papers.device_order import ordered
 from placerl.harness.papers.device_table import DeviceTable, OfDevices
 from placerl.harness.papers.device_times import (
@@ -34,6 +34,7 @@ class _OverBatches(AtBothClocks, AlsoAsInThePaper, OfDevices):
 
     workload: str
     needs = FPGA_AND_GPU
+    blocks = LEARNERS
     as_in_the_paper = LEARNERS_OF_THE_PAPERS
 
     def panels(self, frame: pd.DataFrame) -> Panels:

@@ -12,7 +12,7 @@ from placerl.harness.mapping.choices import HERE
 from placerl.harness.papers import device_times
 from placerl.harness.papers.assumptions import both_outcomes
 from placerl.harness.papers.base import Claim, Finding, Outcome, decided
-from placerl.harness.papers.clocks import AtBothClocks
+from placerl.harness.papers.clocks import LEARNERS, REPLAY, AtBothClocks
 from placerl.harness.papers.device_times import (
     CPU,
     FPGA,
@@ -164,6 +164,7 @@ class CartPoleReplayIsHidden(AtBothClocks):
     published = from_text("MAP.cartpole_replay_hidden_above")
     needs = "CartPole's learner and sum tree on the FPGA above that batch size (simulated)"
     reads = device_times.reads("cartpole-ddpg")
+    blocks = (*REPLAY, *LEARNERS)
     commands = ("placerl profile cartpole-ddpg --batch-size 16384 --device fpga:u200", "placerl report")
 
     def judge(self, frame: pd.DataFrame) -> Finding:

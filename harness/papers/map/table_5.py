@@ -17,7 +17,7 @@ from placerl.harness.mapping import absent_platforms
 from placerl.harness.papers import device_times, published
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.cells import experiment_cells
-from placerl.harness.papers.clocks import AtBothClocks, at_one_clock
+from placerl.harness.papers.clocks import LEARNERS, REPLAY, AtBothClocks, at_one_clock
 from placerl.harness.papers.device_table import DeviceTable, OfDevices
 from placerl.harness.papers.evidence import NEAR, near, number, rows_of
 from placerl.harness.papers.experiments import Experiment
@@ -177,6 +177,7 @@ class OptimalMappings(_OfTable5, AtBothClocks, AlsoAsInThePaper, OfDevices):
         "CartPole and Hopper timed on CPU and CUDA of one machine at Table V's sizes (`placerl gpu-claims`)"
     )
     reads = tuple(key for workload in ON_THREE_DEVICES for key in device_times.reads(workload))
+    blocks = (*REPLAY, *LEARNERS)
     as_in_the_paper = device_times.LEARNERS_OF_THE_PAPERS
 
     def judge(self, frame: pd.DataFrame) -> Finding:

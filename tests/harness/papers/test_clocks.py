@@ -1,19 +1,19 @@
 """Verdicts that rest on cycles, at the assumed clock and at the placed one."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from placerl.harness import papers
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.papers import Finding, Outcome, clocks
 from placerl.harness.papers.evidence import number, records
 from placerl.harness.papers.number import Number, ratio
 from placerl.primitives.fpga.tools import placed
 from tests.harness.papers.rows import PLACED_MHZ as PLACED
-from tests.harness.papers.rows import frame_of, profiled
+from tests.harness.papers.rows import claim_of, frame_of, profiled
 
 
 def clocked(value: float, unit: str = "s", mhz: float = 285.0, **fields: Any) -> Any:
@@ -24,32 +24,86 @@ def clocked(value: float, unit: str = "s", mhz: float = 285.0, **fields: Any) ->
     )
 
 
-def test_the_placed_clock_is_that_of_the_slowest_block_of_a_paper() -> None:
-    assert set(clocks.OWN_DESIGNS) <= set(placed.committed())
-    found = clocks.placed_clock()
-    assert found.mhz == PLACED
+BLOCKS = ("processing-element",)
+
+
+def test_the_placed_clock_is_that_of_the_slowest_block_of_the_design() -> None:
+    for design in (
+        clocks.REPLAY,
+        clocks.LEARNERS,
+        clocks.FLOAT32_PRODUCTS,
+        clocks.CONVOLUTIONS,
+        clocks.FIXAR,
+    ):
+        assert clocks.placed_clock(design).mhz == PLACED
     assert (
-        found.words == "64.5 MHz, which the slowest block placed here (processing-element) reaches on an ECP5"
+        clocks.placed_clock(clocks.LEARNERS).words
+        == "64.5 MHz, which the slowest placed block of the design (processing-element) reaches on an ECP5"
     )
 
 
 def test_a_design_of_some_blocks_has_the_clock_of_the_slowest_of_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clocks_mhz = {"a wide=1": 90.0, "a wide=2": 80.0, "b": 70.0, "c": 60.0}
+    clocks_mhz = {"a wide=1": 90.0, "a wide=2": 80.0, "a-b": 10.0, "b": 70.0, "c": 60.0}
     rows = {name: placed.Placed("", 8, mhz, "", {}, {}) for name, mhz in clocks_mhz.items()}
     monkeypatch.setattr(placed, "committed", lambda: rows)
     assert clocks.placed_clock(("a",)) == clocks.PlacedClock(80.0, "a")
+    assert clocks.placed_clock(("a wide=1",)) == clocks.PlacedClock(90.0, "a")
     assert clocks.placed_clock(("a", "b")) == clocks.PlacedClock(70.0, "b")
-    assert clocks.placed_clock() == clocks.PlacedClock(60.0, "c")
-    with pytest.raises(ValueError, match="blocks: found d; placed: a, b, c"):
+    assert clocks.unplaced(("a", "a wide=3", "d")) == ["a wide=3", "d"]
+    with pytest.raises(ValueError, match="blocks: found d; placed: a wide=1, a wide=2, a-b, b, c"):
         clocks.placed_clock(("a", "d"))
 
 
-def test_the_blocks_of_the_designs_were_placed() -> None:
-    names = {name.partition(" ")[0] for name in json.loads(placed.FILE.read_text())}
-    for design in (clocks.REPLAY, clocks.CONVOLUTIONS, clocks.FIXAR):
-        assert set(design) < names
+def test_the_blocks_of_a_claim_s_design_are_those_that_can_be_placed() -> None:
+    pytest.importorskip("amaranth", reason="needs the extra fpga")
+    from placerl.primitives.fpga.tools.placement import SUBJECTS
+
+    designs = {claim.key: claim.blocks for claim in papers.claims() if isinstance(claim, clocks.AtBothClocks)}
+    assert {"PPO-T2-CPU", "MAP-T5", "PRL-F6", "FIX-F9"} <= designs.keys()
+    for key, blocks in (designs | {"PPO-F14": clocks.CONVOLUTIONS}).items():
+        assert blocks, key
+        for block in blocks:
+            assert any(name == block or name.startswith(f"{block} ") for name in SUBJECTS), (key, block)
+
+
+@pytest.mark.parametrize("key", ["PPO-T2-CPU", "PPO-T2", "PPO-F10", "PPO-F11"])
+def test_no_block_of_integers_stands_for_one_of_ppo_s_float32_design(key: str) -> None:
+    blocks = claim_of(key).blocks  # type: ignore[attr-defined]
+    assert "processing-element" not in blocks
+    assert "gemm-core float32=true" in blocks
+
+
+@pytest.mark.parametrize(
+    ("limit", "factor", "outcome"),
+    [
+        (1.0, 1.5, Outcome.CONSISTENT),  # it agrees at the assumed clock: so it does under one of any two
+        (1.0, 50.0, Outcome.CONSISTENT),
+        (20.0, 50.0, Outcome.NO_VERDICT),  # not refuted at the assumed clock alone
+    ],
+)
+def test_a_design_with_a_block_that_was_not_placed_shows_and_refutes_nothing(
+    limit: float, factor: float, outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = {"a": placed.Placed("", 8, 142.5, "", {}, {})}
+    monkeypatch.setattr(placed, "committed", lambda: rows)
+    frame = frame_of(tmp_path, clocked(1.0), profiled("learner.step", 10.0))
+    check = faster_than(limit, factor)
+    found = clocks.at_both_clocks(check, ("a", "adam-unit"))(frame)
+    assert found.outcome is outcome
+    assert found.ours == check(frame).ours
+    assert "No placement is committed of these blocks of the design: adam-unit." in found.explanation
+    assert ("adam-unit" in found.decides) == (outcome is Outcome.NO_VERDICT)
+    assert clocks.at_both_clocks(check, ("a",))(frame).outcome is not outcome
+
+
+def test_a_ratio_of_cycles_needs_no_placement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placed, "committed", dict)
+    frame = frame_of(tmp_path, clocked(0.3), clocked(2.1))
+    found = clocks.at_both_clocks(faster_than(1.0, 5.0), ("adam-unit",))(frame)
+    assert found.outcome is Outcome.REPRODUCED
+    assert "Ratios of cycles: the same at every clock." in found.explanation
 
 
 def test_a_check_of_some_blocks_is_judged_at_their_clock(
@@ -60,7 +114,7 @@ def test_a_check_of_some_blocks_is_judged_at_their_clock(
     frame = frame_of(tmp_path, clocked(1.0), profiled("learner.step", 4.0))
     check = faster_than(1.0, 1.5)
     assert clocks.at_both_clocks(check, blocks=("a",))(frame).outcome is Outcome.REPRODUCED
-    assert clocks.at_both_clocks(check)(frame).outcome is Outcome.CONSISTENT
+    assert clocks.at_both_clocks(check, blocks=("a", "b"))(frame).outcome is Outcome.CONSISTENT
 
 
 def test_seconds_grow_and_rates_fall_with_a_slower_clock(tmp_path: Path) -> None:
@@ -89,8 +143,8 @@ def test_without_rows_on_cycles_nothing_changes(tmp_path: Path) -> None:
     frame = frame_of(tmp_path, profiled("learner.step", 1.0))
     assert clocks.at_clock(frame, 100.0) is frame
     finding = Finding(Outcome.REPRODUCED, (number(records(frame)[0], "step"),), "Said.")
-    assert clocks.at_both_clocks(lambda _: finding)(frame) is finding
-    assert clocks.at_both_clocks(lambda _: Finding(Outcome.NOT_RUN, needs="x"))(frame).needs == "x"
+    assert clocks.at_both_clocks(lambda _: finding, BLOCKS)(frame) is finding
+    assert clocks.at_both_clocks(lambda _: Finding(Outcome.NOT_RUN, needs="x"), BLOCKS)(frame).needs == "x"
 
 
 def faster_than(limit: float, factor: float) -> Any:
@@ -120,7 +174,7 @@ def test_an_outcome_follows_from_both_clocks(
     limit: float, factor: float, outcome: Outcome, tmp_path: Path
 ) -> None:
     frame = frame_of(tmp_path, clocked(1.0), profiled("learner.step", 10.0))
-    found = clocks.at_both_clocks(faster_than(limit, factor))(frame)
+    found = clocks.at_both_clocks(faster_than(limit, factor), BLOCKS)(frame)
     assert found.outcome is outcome
     assert [n.quantity for n in found.ours] == ["gain, at 285 MHz", "gain, at 64.5 MHz"]
     assert [n.value for n in found.ours] == pytest.approx([10, 10 * PLACED / 285])
@@ -131,7 +185,7 @@ def test_an_outcome_follows_from_both_clocks(
 
 def test_a_ratio_of_cycles_does_not_depend_on_the_clock(tmp_path: Path) -> None:
     frame = frame_of(tmp_path, clocked(0.3), clocked(2.1))
-    found = clocks.at_both_clocks(faster_than(1.0, 5.0))(frame)
+    found = clocks.at_both_clocks(faster_than(1.0, 5.0), BLOCKS)(frame)
     assert found.outcome is Outcome.REPRODUCED
     assert [(n.quantity, n.value) for n in found.ours] == [("gain", pytest.approx(7))]
     assert "Ratios of cycles: the same at the assumed 285 MHz and at 64.5 MHz" in found.explanation
@@ -141,21 +195,21 @@ def test_agreement_at_one_clock_alone_is_consistent(tmp_path: Path) -> None:
     frame = frame_of(tmp_path, clocked(1.0))
     row = number(records(frame)[0], "step")
     one, other = Finding(Outcome.REPRODUCED, (row,)), Finding(Outcome.NO_VERDICT, (row,))
-    found = clocks.merged(one, other, "285 MHz", clocks.placed_clock())
+    found = clocks.merged(one, other, "285 MHz", clocks.placed_clock(BLOCKS))
     assert found.outcome is Outcome.CONSISTENT
     assert "turns" not in found.explanation
 
 
 def test_a_number_of_a_model_at_the_placed_clock() -> None:
     rate = Number("rate", 285.0, "IPS", Provenance.MODELLED, low=142.5)
-    slow = clocks.at_placed_clock(rate, 285.0)
+    slow = clocks.at_placed_clock(rate, 285.0, BLOCKS)
     assert (slow.quantity, slow.value, slow.low) == ("rate, at 64.5 MHz", PLACED, PLACED / 2)
     assert slow.high is None
 
 
 def test_rows_of_two_clocks_name_both(tmp_path: Path) -> None:
     frame = frame_of(tmp_path, clocked(1.0, mhz=164.0), clocked(10.0))
-    found = clocks.at_both_clocks(faster_than(1.0, 5.0))(frame)
+    found = clocks.at_both_clocks(faster_than(1.0, 5.0), BLOCKS)(frame)
     assert found.ours[0].quantity == "gain, at 164 MHz and 285 MHz"
 
 

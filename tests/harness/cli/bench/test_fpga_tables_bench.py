@@ -71,7 +71,7 @@ def test_placements_say_what_they_are(capsys: pytest.CaptureFixture[str]) -> Non
     fpga_tables_bench.print_placed(as_json=True)
     rows = json.loads(capsys.readouterr().out)
     assert {row["provenance"] for row in rows} == {"modelled"}
-    assert [row["block"] for row in rows] == list(placement.SUBJECTS)
+    assert [row["block"] for row in rows] == list(placement.committed())
 
 
 @pytest.mark.parametrize(

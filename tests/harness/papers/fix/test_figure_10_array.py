@@ -8,7 +8,7 @@ from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome
-from placerl.harness.papers.clocks import placed_clock
+from placerl.harness.papers.clocks import FIXAR, placed_clock
 from placerl.harness.papers.fix import figure_10_array
 from placerl.harness.papers.fix.figure_10_array import BACKENDS, EXPERIMENT, QUANTITY
 from placerl.harness.papers.fix.throughput import BATCH_SIZES
@@ -100,7 +100,7 @@ def test_the_accelerators_rate_is_judged(rates: list[float], outcome: Outcome, t
     assert found.provenance == "modelled"  # the shares of its parts
     assert len(found.rows) == 8
     slow = [n for n in found.finding.ours if n.quantity.endswith("at 64.5 MHz")]
-    assert [n.value for n in slow] == pytest.approx([min(rates) * placed_clock().mhz / 164] * 2)
+    assert [n.value for n in slow] == pytest.approx([min(rates) * placed_clock(FIXAR).mhz / 164] * 2)
     slowest, fastest = (f"{100 * (end(rates) / 53_826.8 - 1):+.1f}%" for end in (min, max))
     said = f"its slowest is {slowest} from the published one, its fastest {fastest}"
     assert found.finding.explanation.count(said) == 2

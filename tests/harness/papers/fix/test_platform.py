@@ -7,7 +7,7 @@ import pytest
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Finding, Outcome
-from placerl.harness.papers.clocks import placed_clock
+from placerl.harness.papers.clocks import FIXAR, placed_clock
 from placerl.harness.papers.fix import against_gpu, platform, platform_run
 from placerl.harness.papers.fix.figure_10_array import BACKENDS
 from placerl.harness.papers.fix.throughput import BATCH_SIZES, TERMS
@@ -51,7 +51,7 @@ def test_the_platform_is_this_host_with_the_array(tmp_path: Path) -> None:
     assert first.value == pytest.approx(64 / (5.01e-3 + 64 / 5e4))
     assert first.low == pytest.approx(64 / (5.01e-3 * 1.01 + 64 / 5e4))
     assert first.high == pytest.approx(64 / (5.01e-3 * 0.99 + 64 / 5e4))
-    assert ours[1].value == pytest.approx(64 / (5.01e-3 + 64 / 5e4 * 164 / placed_clock().mhz))
+    assert ours[1].value == pytest.approx(64 / (5.01e-3 + 64 / 5e4 * 164 / placed_clock(FIXAR).mhz))
     theirs, _ = (n for n in ours if n.quantity.startswith("the paper's host") and "512, at 164" in n.quantity)
     assert theirs.value == pytest.approx(512 / (1.93e-3 + 2.22e-3 + 512 / 5e4))
     assert theirs.provenance is Provenance.PUBLISHED
@@ -103,7 +103,7 @@ def test_runs_of_the_whole_platform_come_before_a_sum_of_parts(tmp_path: Path) -
     rows = [*both([5e4] * 4), *host(5e-3), *runs]
     found = verdict("FIX-F8-host", tmp_path / "rates", *rows).finding
     assert found.ours[0].value == pytest.approx(64 / (2e-3 + array_s))
-    assert found.ours[1].value == pytest.approx(64 / (2e-3 + array_s * 164 / placed_clock().mhz))
+    assert found.ours[1].value == pytest.approx(64 / (2e-3 + array_s * 164 / placed_clock(FIXAR).mhz))
     assert found.ours[0].low == pytest.approx(64 / (2e-3 + array_s) * 0.99)
     assert "in runs of the whole platform in virtual time" in found.explanation
     bottleneck = platform.EnvironmentTimeIsConstant().judge(frame_of(tmp_path / "parts", *rows))

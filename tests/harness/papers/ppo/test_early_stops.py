@@ -93,13 +93,38 @@ def test_a_pair_of_units_that_trains_more_than_twice_as_fast_is_suspect(tmp_path
     assert "with 2 times the resources" in found.explanation
 
 
-def test_the_clock_is_that_of_the_products_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_is_that_of_the_float32_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """MuJoCo's networks have no convolutions, so that their design has no addresses of windows."""
-    clocks = {"processing-element": 170.0, "layout-transform": 130.0}
+    clocks = {"gemm-core float32=true side=2": 60.0, "activation-unit": 62.0, "adam-unit": 61.0}
+    clocks |= {"processing-element": 50.0, "layout-transform": 40.0}
     rows = {name: placed.Placed("", 8, mhz, "", {}, {}) for name, mhz in clocks.items()}
     monkeypatch.setattr(placed, "committed", lambda: rows)
     said = finding(tmp_path, trained("Hopper", 20), trained("Humanoid", 2)).explanation
-    assert "at 170 MHz, which the slowest block placed here (processing-element)" in said
+    assert "at 60 MHz, which the slowest placed block of the design (gemm-core)" in said
+
+
+@pytest.mark.parametrize(
+    ("hopper", "humanoid", "outcome"),
+    [
+        ((20, 320), (2, 2), Outcome.CONSISTENT),  # in kind at the assumed clock
+        ((20, 20), (319, 319), Outcome.NO_VERDICT),  # not reproduced at it
+    ],
+)
+def test_an_integer_s_clock_does_not_stand_for_the_float32_design_s(
+    hopper: tuple[int, ...],
+    humanoid: tuple[int, ...],
+    outcome: Outcome,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = {"processing-element width=32": placed.Placed("", 8, 170.0, "", {}, {})}
+    monkeypatch.setattr(placed, "committed", lambda: rows)
+    found = finding(tmp_path, trained("Hopper", *hopper), trained("Humanoid", *humanoid))
+    assert found.outcome is outcome
+    assert (
+        "of these blocks of the design: gemm-core float32=true, activation-unit, adam-unit."
+        in found.explanation
+    )
 
 
 def test_gains_span_the_trainings(tmp_path: Path) -> None:

@@ -59,11 +59,12 @@ def test_rows_lead_to_verdicts(key: str, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("closed_forms")
 def test_a_design_has_the_clock_of_its_own_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clocks = {"processing-element": 170.0, "layout-transform": 130.0, "lane-route": 20.0}
+    clocks = {"processing-element": 30.0, "layout-transform": 130.0, "lane-route": 20.0}
+    clocks |= {"gemm-core float32=true side=2": 170.0, "activation-unit": 180.0, "adam-unit": 140.0}
     rows = {name: placed.Placed("", 8, mhz, "", {}, {}) for name, mhz in clocks.items()}
     monkeypatch.setattr(placed, "committed", lambda: rows)
     said = verdict("PPO-F14", tmp_path, list(EXPERIMENTS["PPO-F14"](lambda *_: None))).finding.explanation
-    assert "at 130 MHz, which the slowest block placed here (layout-transform)" in said
+    assert "at 130 MHz, which the slowest placed block of the design (layout-transform)" in said
 
 
 def cycles(rows: list[Row], change: Callable[[Row, Any], Any]) -> list[Row]:

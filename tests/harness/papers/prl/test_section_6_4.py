@@ -193,7 +193,7 @@ def test_the_simulated_fpga_beside_the_earlier_work(
     assert found.finding.outcome is outcome
     eps, slower, peak, used, least_used = found.finding.ours
     assert (eps.value, eps.unit, eps.provenance) == (32 * gps, "EPS", Provenance.SIMULATED)
-    assert slower.value == pytest.approx(eps.value * placed_clock().mhz / 285)
+    assert slower.value == pytest.approx(eps.value * placed_clock(section_6_4.BLOCKS).mhz / 285)
     assert "the clock that PPO states" in found.finding.explanation
     assert peak.value == pytest.approx(0.3 if made[0].value == 0.2e12 else 0.9)
     assert used.value == pytest.approx(eps.value / peak.value)
