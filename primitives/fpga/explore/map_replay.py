@@ -9,6 +9,8 @@ from placerl.primitives.fpga.devices.catalogue import FpgaDevice
 from placerl.primitives.fpga.gemm.plan import blocks
 
 MOST_BANKS = 32  # MAP Table VI: 1 to 32
+TAG_BITS = 8
+"""Bits of a request's tag (`replay_pipeline.layout`), by which the paths of samples are kept (MAP IV-D4)."""
 
 
 def level_luts(fanout: int) -> int:
@@ -43,7 +45,7 @@ class ReplayDesign:
     Attributes:
         banks: number of sub-trees, S.
         sample_cycles, update_cycles: cycles of a batch of samples, and of a batch of updates.
-        memory_bits: bits of the block RAMs that hold the sums.
+        memory_bits: bits of the block RAMs that hold `memories`.
         luts, flip_flops: look-up tables and flip-flops of the pipelines and the crossbar.
         bound_by: the limit that allows no larger S: "batch" (the batch size), "block RAMs", "LUTs", "flip-flops" or
             "MAP's S" (the largest that MAP considers).
@@ -66,17 +68,37 @@ def _levels(capacity: int, fanout: int, banks: int) -> int:
     return levels
 
 
+def memories(banks: int, capacity: int, fanout: int, *, priority_bits: int = 32) -> list[tuple[int, int]]:
+    """Return the bits of a word and the number of words of every memory of S sub-trees, as the RTL has them.
+
+    Each level of a sub-tree has a memory whose words hold the sums of the `fanout` children of a node. A sub-tree has
+    `fanout` to the power of its levels leaves, whether or not the capacity needs them, its first stage a copy of them,
+    and the path of the last sample with each tag; with several sub-trees a lane keeps the sub-tree of that sample.
+    The crossbar's queues are in look-up tables, and counted there.
+    """
+    levels = _levels(capacity, fanout, banks)
+    sums_bits = [priority_bits + _address_bits(fanout**below) for below in reversed(range(levels))]
+    sub_tree = [(fanout * bits, fanout**level) for level, bits in enumerate(sums_bits)]
+    sub_tree += [(priority_bits, fanout**levels), (levels * _address_bits(fanout), 1 << TAG_BITS)]
+    lanes = [(_address_bits(banks), 1 << TAG_BITS)] * banks if banks > 1 else []
+    return sub_tree * banks + lanes
+
+
+def _address_bits(words: int) -> int:
+    """Return the bits that tell so many words apart: the logarithm to base 2, rounded up."""
+    return (words - 1).bit_length()
+
+
 def _needs(
     banks: int, capacity: int, fanout: int, *, priority_bits: int, block_ram_bits: int
 ) -> dict[str, int]:
     """Return what S sub-trees take, by what limits it: block RAMs, look-up tables, flip-flops, and S itself.
 
-    Every level of every sub-tree has its own block RAMs, whose words hold the sums of the `fanout` children of a node.
+    Every memory has its own block RAMs.
     """
-    node_bits = fanout * priority_bits
     block_rams = sum(
-        banks * blocks(blocks(fanout**level, banks) * node_bits, block_ram_bits)
-        for level in range(_levels(capacity, fanout, 1))
+        blocks(width * words, block_ram_bits)
+        for width, words in memories(banks, capacity, fanout, priority_bits=priority_bits)
     )
     levels = banks * _levels(capacity, fanout, banks)
     pairs = banks**2 if banks > 1 else 0  # of a lane and a bank
@@ -91,10 +113,11 @@ def _needs(
 def replay_design(
     batch: int, capacity: int, fanout: int, device: FpgaDevice, *, priority_bits: int = 32
 ) -> ReplayDesign:
-    """Return the design with the most sub-trees: their number S is doubled from 1 while one die holds them.
+    """Return the design with the most sub-trees that one die holds: their number S is a power of two.
 
     S is at most the batch size, and 1 if a batch has no more samples than the tree has levels: one pipeline then works
-    on all of them at once.
+    on all of them at once. Where S is too large, twice as many may fit: sub-trees of fewer levels may have fewer leaves
+    that the capacity does not need.
 
     Args:
         capacity: number of leaves, which is the number of transitions that the replay holds.
@@ -109,14 +132,13 @@ def replay_design(
         "MAP's S": MOST_BANKS,
     }
     widths = {"priority_bits": priority_bits, "block_ram_bits": device.block_ram_bits}
-    banks, bound_by = 1, "batch"
-    while batch > _levels(capacity, fanout, 1) and banks * 2 <= batch:
-        doubled = _needs(banks * 2, capacity, fanout, **widths)
-        lacking = [name for name, most in limits.items() if doubled[name] > most]
-        if lacking:
-            bound_by = lacking[0]
-            break
-        banks *= 2
+    most = min(batch, 2 * MOST_BANKS) if batch > _levels(capacity, fanout, 1) else 1
+    lacking: dict[int, list[str]] = {}
+    for banks in (2**power for power in range(most.bit_length())):
+        needs = _needs(banks, capacity, fanout, **widths)
+        lacking[banks] = [name for name, limit in limits.items() if needs[name] > limit]
+    banks = max((banks for banks, names in lacking.items() if not names), default=1)
+    bound_by = lacking[2 * banks][0] if 2 * banks in lacking else "batch"
     needs = _needs(banks, capacity, fanout, **widths)
     return ReplayDesign(
         banks,

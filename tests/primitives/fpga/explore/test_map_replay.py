@@ -1,5 +1,6 @@
 """MAP's number of sub-trees: doubled up to the batch, while one die holds them."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from placerl.primitives.fpga.explore.map_replay import (
     MOST_BANKS,
     level_flip_flops,
     level_luts,
+    memories,
     replay_design,
 )
 from placerl.primitives.fpga.tools import counted
@@ -21,9 +23,8 @@ HUGE = replace(U200, luts=10**9, flip_flops=10**9, block_rams=10**9)
 
 
 def test_pipelines_grow_with_the_batch() -> None:
-    banks = [replay_design(size, 2**20, 16, U200).banks for size in (4, 64, 256, 4096)]
-    assert banks[0] == 1  # as many samples as levels keep one pipeline busy
-    assert banks == sorted(banks)
+    banks = [replay_design(size, 2**16, 16, U200).banks for size in (4, 5, 64, 4096)]
+    assert banks == [1, 4, 4, 4]  # as many samples as levels keep one pipeline busy
     assert [replay_design(size, 2**20, 2, HUGE).banks for size in (20, 21, 32, 33, 4096)] == [
         1,
         16,
@@ -37,7 +38,7 @@ def test_pipelines_grow_with_the_batch() -> None:
 
 
 def test_cycles_are_map_s() -> None:
-    design = replay_design(4096, 2**20, 16, U200)
+    design = replay_design(4096, 2**16, 16, U200)
     assert design.banks == 4
     assert design.sample_cycles == 4096 / 4 * 16
     assert design.update_cycles == 4096 / 4
@@ -58,6 +59,50 @@ def test_every_resource_of_a_die_bounds_them(scarce: dict[str, Any], name: str) 
     assert bound.bound_by == name
     assert bound.banks == 1 or bound.luts <= small.luts // small.super_logic_regions
     assert bound.banks == 1 or bound.flip_flops <= small.flip_flops // small.super_logic_regions
+
+
+def test_leaves_that_the_capacity_does_not_need_take_memory() -> None:
+    """Two sub-trees of 16^5 leaves hold 2^20 leaves, or sixteen of 16^4: the latter without padding."""
+    bits = {banks: sum(width * words for width, words in memories(banks, 2**20, 16)) for banks in (1, 2, 16)}
+    assert bits[1] == pytest.approx(2 * 32 * 2**20, rel=0.1)  # the leaves and their copy, with the sums above
+    assert bits[2] == pytest.approx(2 * bits[1], rel=1e-4)
+    assert bits[16] == pytest.approx(bits[1], rel=0.01)
+    die = replace(HUGE, block_rams=3 * 2_000, ultra_rams=0)
+    assert [replay_design(size, 2**20, 16, die).banks for size in (8, 15, 16, 4096)] == [1, 1, 16, 16]
+    assert replay_design(4096, 2**20, 16, U200).bound_by == "block RAMs"
+    assert replay_design(4096, 2**20, 16, U200).memory_bits == pytest.approx(bits[1], rel=0.01)
+
+
+@pytest.mark.parametrize(("banks", "capacity", "fanout"), [(1, 16, 4), (1, 7, 3), (2, 8, 2), (4, 20, 4)])
+def test_the_memories_are_those_of_the_rtl(
+    banks: int, capacity: int, fanout: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("amaranth", reason="needs the extra fpga")
+    from amaranth.hdl import Fragment
+
+    from placerl.primitives.fpga.export.ram import Ram
+    from placerl.primitives.fpga.replay_pipeline import (
+        BankedLayout,
+        BankedPipeline,
+        PipelineLayout,
+        ReplayPipeline,
+    )
+
+    declared: Counter[tuple[int, int]] = Counter()
+    elaborate = Ram.elaborate
+
+    def recorded(ram: Ram, platform: Any) -> Any:
+        declared[ram.width, ram.depth] += 1
+        return elaborate(ram, platform)
+
+    monkeypatch.setattr(Ram, "elaborate", recorded)
+    levels = next(number for number in range(1, 9) if banks * fanout**number >= capacity)
+    tree = PipelineLayout(fanout, levels, leaf_bits=32)
+    design: Any = ReplayPipeline(tree)
+    if banks > 1:
+        design = BankedPipeline(BankedLayout(banks, tree), remembers=True)
+    Fragment.get(design, None)
+    assert declared == Counter(memories(banks, capacity, fanout))
 
 
 def test_a_level_takes_what_yosys_counted() -> None:
