@@ -52,7 +52,8 @@ class MapAccelerator(wiring.Component):
         s_axis_transitions: In(axi_stream(32)): for each new transition its priority, in `PRIORITY`, and the words of
             `transition`. Taken between runs.
         s_axis_weights: In(axi_stream(32)): all weights, for the network and the target network (`weight_ports`);
-            between runs, and not while weights are sent. Adam's moments become 0, and its step counts from 1 again.
+            between runs, and not while weights are sent. Adam's moments become 0, and its steps count from 1 again,
+            also those of `target_interval`.
         Packets of both hold one or more transitions, or all weights; a host may also do without `last`. A packet that
             ends within a transition or within the weights sets `events.packet`. What it has of them is dropped (the
             weights that it has replaced are lost), and the next packet begins with the first word.
@@ -220,7 +221,7 @@ class MapAccelerator(wiring.Component):
         with m.If(busy):
             m.d.sync += registers.cycles.eq(registers.cycles + 1)
         with m.If(self.s_axis_weights.valid & self.s_axis_weights.ready):
-            m.d.sync += [power.eq(0) for power in powers]
+            m.d.sync += [*(power.eq(0) for power in powers), since_target.eq(0)]
         with m.FSM():
             with m.State("IDLE"), m.If(control.wanted & ~sends):
                 m.d.comb += control.takes.eq(1)

@@ -127,6 +127,25 @@ def test_a_packet_of_a_wrong_length_is_flagged_and_the_next_begins_again() -> No
     assert host.registers.read("stored") == 6
 
 
+def test_new_weights_begin_the_interval_of_the_target_network() -> None:
+    """With an interval of 2 the target network moves in the second step after the load, whatever was before it."""
+    host, rng = AcceleratorHost(interpreted(MapAccelerator(SMALL)), SMALL), np.random.default_rng(3)
+    weights = first_weights(SMALL, rng)
+    host.insert(transitions(SMALL, 12, rng), rng.integers(1, 1 << 18, 12))
+    host.configure(8, FIRST)
+
+    def moved() -> bool:
+        """Whether a gradient step moves the target network from the loaded weights."""
+        host.run()
+        found = host.weights(target=True)
+        return not all(np.array_equal(one, other) for one, other in zip(found, weights, strict=True))
+
+    host.load(weights)
+    assert not moved()
+    host.load(weights)
+    assert [moved(), moved()] == [False, True]
+
+
 @pytest.mark.slow
 def test_a_step_of_cartpoles_network_is_the_golden_models_bit_by_bit() -> None:
     host = AcceleratorHost(interpreted(MapAccelerator(CARTPOLE)), CARTPOLE)
