@@ -77,7 +77,7 @@ REGISTERS = RegisterMap(
             "pulse",
             2,
             description="Sends weights on m_axis_weights. Only while status.busy is 0 and no weights are being sent; "
-            "otherwise it is lost.",
+            "otherwise it is lost. Written as 3 it sends those of the target network alone.",
             fields=(
                 Field("weights", 0, description="Those of the trained network."),
                 Field("target", 1, description="Those of the target network."),

@@ -1,6 +1,6 @@
 """MAP's accelerator in its RTL against its golden model: whole gradient steps, bit by bit, through its host port."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -144,6 +144,15 @@ def test_new_weights_begin_the_interval_of_the_target_network() -> None:
     assert not moved()
     host.load(weights)
     assert [moved(), moved()] == [False, True]
+
+    def sent(bits: int) -> list[int]:
+        host.registers.write(send=bits)
+        run = host.simulation.run({}, {"m_axis_weights": SMALL.weight_words})
+        beats = run.outputs["m_axis_weights"]
+        assert isinstance(beats, Mapping)
+        return list(beats["data"])
+
+    assert sent(3) == sent(2) != sent(1), "those of the target network, if both are asked for"
 
 
 @pytest.mark.slow
