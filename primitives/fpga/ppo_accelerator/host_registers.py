@@ -33,7 +33,7 @@ _REGISTERS = (
             description=f"The steps of network {k}'s program to run.",
             fields=(
                 Field("first", 0, 8, "The first step, from 0."),
-                Field("count", 8, 8, "Number of steps, at least 1."),
+                Field("count", 8, 8, "Number of steps; a run of none ends at once."),
             ),
         )
         for k in range(2)

@@ -26,7 +26,7 @@ class NetworkSequencer(wiring.Component):
 
     Ports:
         program: In(stream): the `step` at `index`; only while idle.
-        runs: In(stream): a run of `count` steps from `first` on; `shared`: on both units.
+        runs: In(stream): a run of `count` steps from `first` on, which may be none; `shared`: on both units.
         may_start: In(1), a run may begin; may_share: In(1), so may one on both units.
         finished: Out(stream of 32): the cycles of each run.
         busy: Out(1), a run is in progress. shared: Out(1), it is on both units.
@@ -78,6 +78,8 @@ class NetworkSequencer(wiring.Component):
         with m.Switch(state):
             with m.Case(RunState.IDLE), m.If(self.runs.valid & self.runs.ready):
                 m.d.sync += [run.eq(self.runs.payload), cycles.eq(0), state.eq(RunState.FETCH)]
+                with m.If(self.runs.payload.count == 0):  # it has ended
+                    m.d.sync += [state.eq(RunState.IDLE), self.finished.valid.eq(1)]
             with m.Case(RunState.FETCH):
                 m.d.sync += state.eq(RunState.START)
             with m.Case(RunState.START):

@@ -86,6 +86,19 @@ def test_a_packet_of_a_wrong_length_is_flagged() -> None:
     np.testing.assert_array_equal(host.weights(0), [[[2, 2]]])
 
 
+def test_a_run_of_no_steps_ends_at_once() -> None:
+    program = NetworkProgram((1, 1), 1, 2)
+    host = HostedAccelerator(sizes_for(program, accumulator_depth=16, steps=2), start=interpreted)
+    for runs in (1, 2, 3, 1 | 4):  # of each network, of both, and on both units
+        host.registers.write(events=1, runs=runs, steps_0=0, steps_1=0, control=1)
+        host.simulation.step(20)
+        found = [host.registers.read(name) for name in ("status", "events", "cycles_0", "cycles_1")]
+        assert found == [0, 1, 0, 0]
+    weights = [np.ones((1, 2), np.float32)]
+    host.load(0, program, weights)
+    np.testing.assert_array_equal(host.weights(0), weights)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_training_step_of_hopper_bit_by_bit() -> None:
