@@ -24,8 +24,13 @@ class HostAccess:
         """Write registers by name, in this order.
 
         Raises:
+            ValueError: a register has fewer bits than its value, or the value is negative; nothing is written.
             RuntimeError: the design answered with an error.
         """
+        for name, value in values.items():
+            highest = (1 << self.register_map[name].width) - 1
+            if not 0 <= value <= highest:
+                raise ValueError(f"register {name}: found {value}; allowed: 0 to {highest:#x}")
         for name, value in values.items():
             response = self.write_address(self.register_map[name].address, value)
             self._check(name, response)

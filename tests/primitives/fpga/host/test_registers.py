@@ -68,6 +68,23 @@ def test_accesses_are_the_golden_models(actions: list[Any]) -> None:
             assert model.read(port) == value
 
 
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"size": 1 << 20}, "register size: found 1048576; allowed: 0 to 0xfffff"),
+        ({"size": 7, "rate": -1}, "register rate: found -1; allowed: 0 to 0xffffffff"),
+        ({"size": 7, "control": 2}, "register control: found 2; allowed: 0 to 0x1"),
+    ],
+)
+def test_a_value_that_a_register_would_cut_off_is_refused(values: dict[str, int], words: str) -> None:
+    host = HostAccess(restarted.interpreted(RegisterFile, REGISTERS), REGISTERS, "bus")
+    with pytest.raises(ValueError, match=words):
+        host.write(**values)
+    assert host.read("size") == 5, "as after a reset: nothing was written"
+    host.write(size=(1 << 20) - 1)
+    assert host.read("size") == (1 << 20) - 1
+
+
 def test_a_pulse_lasts_one_cycle() -> None:
     model = restarted.interpreted(RegisterFile, REGISTERS)
     write = {"bus__aw": {"address": [0]}, "bus__w": {"data": [1], "strobe": [15]}}
