@@ -55,15 +55,14 @@ def reduce_golden(operation: str, groups: Array) -> Array:
         groups: (G, R) float32, a group per row. For "sum" the largest magnitude of all groups sets the scale.
 
     Returns:
-        (G,) float32, or for "argmax" and "argmin" (G,) int64 positions within the groups.
+        (G,) float32, zeros positive; or for "argmax" and "argmin" (G,) int64 positions within the groups.
     """
     groups = golden.flushed(groups)
     if operation.startswith("arg"):
         return {"argmax": np.argmax, "argmin": np.argmin}[operation](groups, axis=1)
-    if operation == "max":
-        return groups.max(axis=1)
-    if operation == "min":
-        return groups.min(axis=1)
+    if operation in ("max", "min"):
+        extremes: Array = groups.max(axis=1) if operation == "max" else groups.min(axis=1)
+        return extremes + np.float32(0)  # a zero is positive
     exponent = block_exponent(groups)
     places = ITEM_BITS - 2 - exponent
     whole = np.floor(np.ldexp(groups.astype(np.float64), places) + 0.5).astype(np.int64)

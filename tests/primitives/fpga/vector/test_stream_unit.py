@@ -91,6 +91,22 @@ def test_reductions(operation: str, lanes: int, size: int) -> None:
     np.testing.assert_array_equal(run.output_cycles["results"], ends + reduction_latency(operation, lanes))
 
 
+@pytest.mark.parametrize("operation", ["sum", "max", "min"])
+def test_a_reduction_to_zero_gives_a_positive_one(operation: str) -> None:
+    """The order of numbers has one zero, which also stands for numbers that are too small to be normal."""
+    groups = np.array([[-0.0, -0.0], [-0.0, 0.0], [0.0, -0.0], [-1e-40, 1e-40]], np.float32)
+    expected = reduce_golden(operation, groups)
+    items = {
+        "numbers": groups.view(np.uint32),
+        "count": np.full(4, 2),
+        "last": np.ones(4, np.int64),
+        "scale": np.full(4, block_exponent(groups)),
+    }
+    run = interpreted(ReduceUnit(operation, lanes=2)).run({"items": items}, {"results": 4})
+    np.testing.assert_array_equal(run.outputs["results"], expected.view(np.uint32))
+    np.testing.assert_array_equal(expected.view(np.uint32), 0)
+
+
 def test_arguments_out_of_range_are_refused() -> None:
     with pytest.raises(ValueError, match="lanes: found 0"):
         StreamUnit(program_of("add"), lanes=0)
