@@ -81,11 +81,17 @@ class GemmUnit:
         return best if vectors <= self.accumulator_depth else "NS"
 
     def cycles(self, shape: GemmShape) -> int:
-        """Return the simulated cycles of a product of this shape."""
-        return sum(
-            self._products.product_cycles(part, side=self.side, dataflow=self.dataflow(part))
-            for _, _, part in self.parts(shape)
-        )
+        """Return the cycles of a product of this shape.
+
+        They are the simulated ones of its parts, and for each part that continues the inner dimension those in which
+        its sums are added to the ones before, P per cycle.
+        """
+        cycles = 0
+        for _, inner, part in self.parts(shape):
+            cycles += self._products.product_cycles(part, side=self.side, dataflow=self.dataflow(part))
+            if inner.start:
+                cycles += part.a * blocks(part.c, self.side)
+        return cycles
 
     def first_band_cycles(self, windows: Sequence[int]) -> int:
         """Return the simulated cycles until the first band of a convolution is in A's memory.

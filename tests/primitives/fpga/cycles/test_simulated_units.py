@@ -47,6 +47,23 @@ def test_products_larger_than_the_memories_are_cut_into_parts_that_fit() -> None
         assert (covered == 1).all()
 
 
+@pytest.mark.parametrize(
+    ("shape", "parts", "added"),
+    [
+        (GemmShape(3, 200, 5), 17, 16 * 3 * 2),  # 2 blocks of sums a row
+        (GemmShape(50, 30, 9), 4 * 7, 3 * 50 * 3),
+        (GemmShape(100, 4, 20), 25, 0),  # each part has the whole inner dimension
+    ],
+)
+def test_the_sums_of_parts_of_the_inner_dimension_are_added(
+    shape: GemmShape, parts: int, added: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unit = GemmUnit(side=4, memory_blocks=6, accumulator_depth=16)
+    products = SimpleNamespace(product_cycles=lambda part, *, side, dataflow: 1000)
+    monkeypatch.setattr(unit, "_products", products)
+    assert unit.cycles(shape) == 1000 * parts + added
+
+
 def test_a_convolution_is_charged_its_first_band(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLACERL_CACHE", str(tmp_path))
     monkeypatch.setenv(SIMULATE_VARIABLE, "1")
