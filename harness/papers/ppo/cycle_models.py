@@ -4,8 +4,9 @@ This project's formulas equal the RTL's cycles exactly (`tests/primitives/fpga`)
 with them. Neither includes communication and the host. Formulas cannot reproduce a claim: if they agree with the
 paper it is consistent, otherwise there is no verdict.
 
-The dataflow of the systolic array is NS, WS or IS: sums, weights or inputs stay in its elements. P is the side of the
-array, N the number of agents.
+The dataflow of the systolic array is NS, WS or IS: sums, blocks of A or blocks of B stay in its elements. In the order
+of Equation 6 the samples are the rows of A in a forward or backward pass, so that there WS keeps samples and IS weights
+(`primitives.fpga.cycles.ppo.shapes`). P is the side of the array, N the number of agents.
 """
 
 import itertools
@@ -81,7 +82,8 @@ UNKNOWN = "The formulas know neither how memory feeds the array nor what else bo
 def dataflow_mujoco() -> Finding:
     """Check PPO Fig. 12: the best dataflow's gain over NS on MuJoCo grows as agents become fewer than the array's side.
 
-    A dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
+    A dataflow says what stays in the elements of the systolic array: sums (NS), samples (WS) or weights (IS) of a
+    forward pass.
     """
     hopper, hopper_grows = _dataflows("Hopper", 16, SPINNING_UP)
     humanoid, humanoid_grows = _dataflows("Humanoid", 16, SPINNING_UP)
@@ -94,7 +96,7 @@ def dataflow_pong() -> Finding:
     """Check PPO Fig. 13: on Pong the best dataflow's gain over NS grows as agents become fewer than the array's side.
 
     The side is 32. The gain also has to be larger on an array of 38 x 38, a side that divides no layer. A dataflow
-    says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
+    says what stays in the elements of the systolic array: sums (NS), samples (WS) or weights (IS) of a forward pass.
     """
     numbers, grows = _dataflows("Pong", 32, BASELINES)
     odd: dict[str, float] = {}

@@ -150,7 +150,8 @@ def _gain_panel(rows: list[Any], benchmark: str, side: int) -> Panel:
 class DataflowGainsMujoco(Claim):
     """Checks PPO Fig. 12: the best dataflow's gain over NS on MuJoCo grows as agents become fewer.
 
-    A dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
+    A dataflow says what stays in the elements of the systolic array: sums (NS), samples (WS) or weights (IS) of a
+    forward pass.
     """
 
     key, place, position = "PPO-F12", "5.3.2, Fig. 12", 11
@@ -178,7 +179,8 @@ class DataflowGainsPong(Claim):
     """Checks PPO Fig. 13: on Pong the best dataflow's gain over NS grows as agents become fewer.
 
     The arrays have 32 x 32 and 38 x 38 elements. The side 38 divides no layer, and its mean gain has to be larger. A
-    dataflow says what stays in the elements of the systolic array: sums (NS), weights (WS) or inputs (IS).
+    dataflow says what stays in the elements of the systolic array: sums (NS), samples (WS) or weights (IS) of a forward
+    pass.
     """
 
     key, place, position = "PPO-F13", "5.3.2, Fig. 13", 12

@@ -116,7 +116,7 @@ def _dataflow_rows(
 ) -> Iterator[Row]:
     """Yield rows with the cycles of each process (FW, BW or WU: forward pass, backward pass, weight update).
 
-    They are those in each dataflow, which says what stays in the array's elements: sums, weights or inputs.
+    They are those in each dataflow, which says what stays in the array's elements (`cycle_models`).
     """
     from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
 
