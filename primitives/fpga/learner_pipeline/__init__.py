@@ -10,4 +10,12 @@
 
 Each of DP pipelines takes a part of the batch. Numbers are fixed point (`FORMAT`); sums are exact in 64 bits, rounded
 to the nearest (ties upwards) and saturated once. Adam and its moments are float32 (`vector.stream_unit`).
+
+A sum of 64 bits holds numbers below 2^31, 2^16 times the range of the format, and wraps beyond, before it is saturated.
+Sizes alone do not exclude that: two products of the largest numbers suffice. It cannot happen while
+
+- the magnitudes of the weights of each output, with its bias (FW), and of each input (BW), add up to less than 2^16;
+- the products of errors and activations of a pipeline's samples add up to less than 2^31 in magnitude (WA).
+
+The golden model refuses sums beyond.
 """

@@ -7,6 +7,7 @@ import numpy as np
 
 from placerl.primitives.fpga.floating_point import golden
 from placerl.primitives.fpga.floating_point.golden import Array
+from placerl.primitives.fpga.learner_pipeline.layer import SUM_BITS
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION, LayerShape
 from placerl.primitives.fpga.learner_pipeline.policy_units import ONE, tanh_program
 from placerl.primitives.fpga.learner_pipeline.update_unit import adam_latency, adam_program
@@ -29,6 +30,21 @@ class LayerState:
     def of(cls, weight: Array) -> "LayerState":
         """Return the state of a layer with these weights before the first update: Adam's moments are 0."""
         return cls(weight, np.zeros_like(weight), np.zeros_like(weight))
+
+
+def _summed(a: Array, b: Array) -> Array:
+    """Return the exact product of two matrices of raw values, whose sums the hardware keeps in `SUM_BITS` bits.
+
+    Raises:
+        OverflowError: a sum needs more bits: the hardware would wrap.
+    """
+    sums = exact_matmul(a, b)
+    most = (1 << SUM_BITS - 1) - 1
+    if sums.size and not -most - 1 <= sums.min() <= sums.max() <= most:
+        raise OverflowError(
+            f"sum of products: found more than {SUM_BITS} bits; allowed: what the hardware holds"
+        )
+    return sums
 
 
 def _with_one(values: Array) -> Array:
@@ -64,7 +80,7 @@ def forward(weights: Sequence[Array], x: Array) -> list[Array]:
     """
     activations = [x]
     for number, weight in enumerate(weights):
-        sums = exact_matmul(_with_one(activations[-1]), weight.T)
+        sums = _summed(_with_one(activations[-1]), weight.T)
         value = FORMAT.rescale(sums, 2 * FORMAT.fraction_bits).raw
         activations.append(value if number == len(weights) - 1 else np.maximum(value, 0))
     return activations
@@ -80,7 +96,7 @@ def gradients(weights: Sequence[Array], activations: Sequence[Array], error: Arr
     """
     sums: list[Array] = []
     for number in reversed(range(len(weights))):
-        sums.insert(0, exact_matmul(error.T, _with_one(activations[number])))
+        sums.insert(0, _summed(error.T, _with_one(activations[number])))
         if number:
             error = np.where(activations[number] > 0, _back(weights[number], error), 0)
     return sums
@@ -95,7 +111,7 @@ def input_errors(weights: Sequence[Array], activations: Sequence[Array], error: 
 
 def _back(weight: Array, error: Array) -> Array:
     """Return W^T d for a batch of errors d."""
-    return FORMAT.rescale(exact_matmul(error, weight[:, :-1]), 2 * FORMAT.fraction_bits).raw
+    return FORMAT.rescale(_summed(error, weight[:, :-1]), 2 * FORMAT.fraction_bits).raw
 
 
 def _updated(layer: LayerState, sums: Array, batch_size: int, rate: float, root: float) -> LayerState:
