@@ -1,4 +1,4 @@
-"""MAP's number of sub-trees: doubled up to the batch, while one die holds them."""
+"""MAP's number of sub-trees: the most up to the batch that one die holds, with the memories that the RTL has."""
 
 from collections import Counter
 from dataclasses import replace
