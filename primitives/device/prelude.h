@@ -135,6 +135,7 @@ HOST_MATH(sqrt)
 HOST_MATH(tanh)
 [[maybe_unused]] static inline float pow(float x, float y) { return __builtin_powf(x, y); }
 [[maybe_unused]] static inline double pow(double x, double y) { return __builtin_pow(x, y); }
+[[maybe_unused]] static inline float fmod(float x, float y) { return __builtin_fmodf(x, y); }
 [[maybe_unused]] static inline double fmod(double x, double y) { return __builtin_fmod(x, y); }
 #define isfinite(x) __builtin_isfinite(x)
 #define INFINITY __builtin_inff()

@@ -66,7 +66,7 @@ _FORMULAS: dict[str, str] = {
     "div": "{0} / {1}",
     "maximum": "LARGER({0}, {1})",
     "minimum": "SMALLER({0}, {1})",
-    "remainder": "{0} - {1} * floor({0} / {1})",
+    "remainder": "(fmod({0}, {1}) + (fmod({0}, {1}) != 0 && ({0} < 0) != ({1} < 0) ? {1} : 0))",
     "logical_and": "({0} && {1})",
     "logical_or": "({0} || {1})",
     "where": "({0} ? {1} : {2})",

@@ -80,6 +80,13 @@ inline float logistic(float x) {
     return x < 0 ? e * t : t; // neither form loses digits where it is taken
 }
 
+// Of the divisor's sign, as NumPy's. x - y * floor(x / y) would lose all digits where the quotient is large,
+// and be NaN where the divisor is infinite.
+inline float floored_remainder(float x, float y) {
+    const float rest = std::fmod(x, y);
+    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
 inline float larger(float a, float b) { return b != b ? b : a < b ? b : a; }
 inline float smaller(float a, float b) { return b != b ? b : a > b ? b : a; }
 
@@ -123,7 +130,7 @@ PLACERL_OPERATION(div, 2, false, x / y)
 PLACERL_OPERATION(pow, 2, true, std::pow(x, y))
 PLACERL_OPERATION(maximum, 2, false, larger(x, y))
 PLACERL_OPERATION(minimum, 2, false, smaller(x, y))
-PLACERL_OPERATION(remainder, 2, false, x - y * __builtin_floorf(x / y))
+PLACERL_OPERATION(remainder, 2, true, floored_remainder(x, y))
 PLACERL_OPERATION(lt, 2, false, truth(x < y))
 PLACERL_OPERATION(le, 2, false, truth(x <= y))
 PLACERL_OPERATION(gt, 2, false, truth(x > y))

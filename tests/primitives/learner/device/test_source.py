@@ -152,6 +152,21 @@ def test_whole_numbers(kind: str) -> None:
 
 
 @every_kind_with_barriers
+def test_the_remainder_is_numpy_s_for_large_quotients_and_infinities_too(kind: str) -> None:
+    x = torch.tensor([0, 3, -3, 5.5, -5.5, 1e6, -1e6])
+
+    def step(state: Any, batch: Any) -> Any:
+        divisors = (0.7, -0.7, 3, torch.inf, -torch.inf)
+        return {"w": state["w"] + 1}, tuple(torch.remainder(batch["x"], divisor) for divisor in divisors)
+
+    graph = trace(step, ({"w": torch.zeros(1)}, {"x": x}))
+    for found, divisor in zip(
+        results(kind, graph, {"x": x}).values(), (0.7, -0.7, 3, np.inf, -np.inf), strict=True
+    ):
+        np.testing.assert_array_equal(found, np.remainder(x.numpy(), np.float32(divisor)))
+
+
+@every_kind_with_barriers
 def test_negative_indices_count_from_the_end(kind: str) -> None:
     def step(state: Any, batch: Any) -> Any:
         x, i = batch["x"], batch["i"]

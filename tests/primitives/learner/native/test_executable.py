@@ -214,6 +214,21 @@ def test_division_by_one_number_is_accurate_over_its_range(simd: str, divisor: f
     assert np.all(np.abs(found[tiny]) < 1.3e-38)
 
 
+@pytest.mark.parametrize("simd", USABLE)
+def test_the_remainder_is_numpy_s_for_large_quotients_and_infinities_too(simd: str) -> None:
+    x = np.array([0, 3, -3, 5.5, -5.5, 1e20, -1e20, np.inf, np.nan], np.float32)
+    y = np.array([3, -3, 0.7, -0.7, np.inf, -np.inf, 0, np.nan], np.float32)
+    arrays = dict(zip("xy", (array.ravel() for array in np.meshgrid(x, y)), strict=True))
+    state = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    graph = trace(lambda state: (state, torch.remainder(state["x"], state["y"])), (state,))
+    executable = NativeExecutable({"full": graph}, simd=simd)
+    for name, array in arrays.items():  # inputs must be finite, the state need not be
+        executable.write_state(f"state/{name}", array)
+    (found,) = executable.step("full", {}).values()
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(found, np.remainder(arrays["x"], arrays["y"]))
+
+
 @pytest.mark.parametrize("name", ["ddpg", "dqn"])
 def test_n_steps_in_one_call_are_n_calls(name: str) -> None:
     algorithm = make(name, torch.float32)
@@ -260,6 +275,17 @@ def test_a_number_becomes_a_flag_of_0_or_1(simd: str) -> None:
     )
     values = {name.split("/")[-1]: value.tolist() for name, value in found.items()}
     assert values == {"flags": [1, 1, 0, 0, 1], "any": 1, "counted": 3}
+
+
+def test_integers_that_a_type_does_not_hold_become_its_nearest_and_bytes_are_modulo_256() -> None:
+    found = run_once(
+        lambda batch: {"int": batch["i"].to(torch.int32), "byte": batch["i"].to(torch.uint8)},
+        {"i": np.array([300, -1, 2**40, -(2**40), 2**63 - 1, -(2**63)])},
+        "",
+    )
+    values = {name.split("/")[-1]: value.tolist() for name, value in found.items()}
+    most, least = 2**31 - 1, -(2**31)
+    assert values == {"int": [300, -1, most, least, most, least], "byte": [44, 255, 0, 0, 255, 0]}
 
 
 @pytest.mark.parametrize("threads", [1, 3])
