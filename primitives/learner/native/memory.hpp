@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,18 +88,31 @@ inline float read_element(const std::byte *p, Type type) {
     }
 }
 
+// The integer that a float is cut to, or the nearest one of the type; 0 for NaN. A plain conversion is
+// undefined where the type does not hold it, and the largest integers are rounded to such floats.
+template <typename Integer>
+inline Integer saturated(float x) {
+    using Limits = std::numeric_limits<Integer>;
+    if (x >= static_cast<float>(Limits::max()))
+        return Limits::max();
+    if (x <= static_cast<float>(Limits::min()))
+        return Limits::min();
+    return x == x ? static_cast<Integer>(x) : Integer{0};
+}
+
+// Bytes are modulo 256, as NumPy converts integers to them.
 inline void write_element(std::byte *p, Type type, float x) {
     switch (type) {
     case Type::float32:
         std::memcpy(p, &x, 4);
         break;
     case Type::int32: {
-        const auto i = static_cast<std::int32_t>(x);
+        const auto i = saturated<std::int32_t>(x);
         std::memcpy(p, &i, 4);
         break;
     }
     case Type::int64: {
-        const auto i = static_cast<std::int64_t>(x);
+        const auto i = saturated<std::int64_t>(x);
         std::memcpy(p, &i, 8);
         break;
     }
@@ -106,7 +120,7 @@ inline void write_element(std::byte *p, Type type, float x) {
         *p = static_cast<std::byte>(x != 0);
         break;
     default:
-        *p = static_cast<std::byte>(static_cast<std::uint8_t>(x));
+        *p = static_cast<std::byte>(static_cast<std::uint8_t>(saturated<std::int64_t>(x)));
     }
 }
 
