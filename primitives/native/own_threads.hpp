@@ -32,8 +32,8 @@ class OwnThreads {
     ~OwnThreads() { join(); }
 
     template <typename Work>
-    void start(Work work) {
-        threads_.emplace_back(std::move(work));
+    std::thread &start(Work work) {
+        return threads_.emplace_back(std::move(work));
     }
     void bind(int core) {
         for (std::thread &thread : threads_)

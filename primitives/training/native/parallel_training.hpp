@@ -67,6 +67,7 @@ class ParallelTraining {
 
     // Starts the threads: until `steps` more gradient steps are taken, or, with actors alone, environment
     // steps; where the replay is not filled yet, until it is, at random and without learning.
+    // None of them works where one cannot be created, or bound to its core, which is thrown.
     void start(int64_t steps, Working working = Working::both) {
         const bool fill = !pace_.filled();
         const bool acting = fill || working != Working::learners;
@@ -74,18 +75,24 @@ class ParallelTraining {
         pace_.begin(working, working == Working::actors ? steps : 0);
         learners_[0]->publish(mailbox_);
         until_ = pace_.gradient_steps() + steps;
-        if (in_turns_) {
-            running_ = 1;
-            return begin(learner_cores_, 0, [=, this] { take_turns(acting, learning, fill); });
-        }
         learning_ = learning ? int(learners_.size()) : 0;
-        running_ = (acting ? int(actors_.size()) : 0) + learning_;
-        if (acting)
-            for (size_t i = 0; i < actors_.size(); ++i)
+        running_ = in_turns_ ? 1 : (acting ? int(actors_.size()) : 0) + learning_;
+        admission_.store(Admission::awaited);
+        try {
+            if (in_turns_)
+                begin(learner_cores_, 0, [=, this] { take_turns(acting, learning, fill); });
+            for (size_t i = 0; acting && !in_turns_ && i < actors_.size(); ++i)
                 begin(actor_cores_, i, [=, this] { actors_[i]->run(pace_, mailbox_, replay_, fill); });
-        if (learning)
-            for (size_t rank = 0; rank < learners_.size(); ++rank)
+            for (size_t rank = 0; learning && !in_turns_ && rank < learners_.size(); ++rank)
                 begin(learner_cores_, rank, [this, rank] { learn(rank); });
+        } catch (...) {
+            admit(Admission::refused);
+            threads_.join();
+            running_ = 0;
+            pace_.stop();
+            throw;
+        }
+        admit(Admission::granted);
     }
     // Whether all threads have ended; waits up to `seconds` for it.
     bool wait_for(double seconds) {
@@ -132,12 +139,16 @@ class ParallelTraining {
     }
 
   private:
+    // Learners meet all others, so that the threads begin to work when all are there.
+    enum class Admission : int { awaited, granted, refused };
+
     template <typename Work>
     void begin(const std::vector<int> &cores, size_t thread, Work work) {
-        threads_.start([this, &cores, thread, work] {
+        std::thread &started = threads_.start([this, work] {
+            admission_.wait(Admission::awaited);
+            if (admission_.load() == Admission::refused)
+                return;
             try {
-                if (!cores.empty())
-                    bind_to(pthread_self(), cores[thread]);
                 work();
             } catch (...) {
                 fail(std::current_exception());
@@ -146,6 +157,12 @@ class ParallelTraining {
             if (!--running_)
                 ended_.notify_all();
         });
+        if (!cores.empty())
+            bind_to(started.native_handle(), cores[thread]);
+    }
+    void admit(Admission admission) {
+        admission_.store(admission);
+        admission_.notify_all();
     }
 
     void fail(std::exception_ptr error) {
@@ -248,6 +265,7 @@ class ParallelTraining {
     std::vector<int> learner_cores_, actor_cores_;
     int64_t until_ = 0, publish_every_ = 1;
     std::atomic<int> learning_{0};
+    std::atomic<Admission> admission_{Admission::awaited};
     std::mutex mutex_;
     std::condition_variable ended_;
     int running_ = 0;

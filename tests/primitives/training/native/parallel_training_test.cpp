@@ -274,6 +274,32 @@ void weights_of_a_step_that_failed_are_not_sent() {
     }
 }
 
+// Also where the other learners would wait for its thread for ever.
+void a_thread_that_cannot_begin_stops_all() {
+    for (const bool in_turns : {false, true}) {
+        const int threads = in_turns ? 1 : 2;
+        Setup setup(threads, threads, in_turns ? 0 : 16, 2, in_turns);
+        setup.run(0);
+        const int64_t filled = setup.training->environment_steps();
+        const int core = sched_getcpu();
+        std::vector<int> cores(static_cast<size_t>(threads), core);
+        cores.back() = CPU_SETSIZE;
+        setup.training->place(cores, std::vector<int>(cores.size(), core));
+        std::string message;
+        try {
+            setup.run(3);
+        } catch (const std::invalid_argument &error) {
+            message = error.what();
+        }
+        CHECK(message == "core: found " + std::to_string(CPU_SETSIZE) +
+                             "; allowed: one that this process may use");
+        CHECK(setup.training->gradient_steps() == 0 && setup.training->environment_steps() == filled);
+        setup.training->place({}, {});
+        setup.run(3);
+        CHECK(setup.training->gradient_steps() == 3);
+    }
+}
+
 class NanPolicy : public Policy {
   public:
     void take(Mailbox &) override {}
@@ -383,6 +409,7 @@ int main() {
     a_failure_stops_all_and_says_what();
     a_failure_after_the_learners_met_stops_all_too();
     weights_of_a_step_that_failed_are_not_sent();
+    a_thread_that_cannot_begin_stops_all();
     an_action_that_is_nan_is_not_taken();
     weights_are_copied_between_layouts();
     environments_that_reset_later_are_refused();
