@@ -154,8 +154,10 @@ class ResidentSteps(StartedSteps):
             with self._stream.recorded(*self._beside) as graphs[key]:
                 launch()
             self._taken = taken
+        self._count_from(self._learner.gradient_steps)
         graphs[key].replay()
         self.graphs_started += 1
+        self._counted += len(variants)
         self._taken += len(variants)
         self._learner.gradient_steps += len(variants)
 

@@ -61,7 +61,8 @@ class StartedSteps(OneCaller):
         self._sums_bytes = 8 * max(1, len(self._names))
         self._sums, self._numbers = (self._stream.zeros(self._sums_bytes) for _ in range(2))
         self._places = {variant: self._losses_of(variant) for variant in variants}
-        self._counter = self._stream.uploaded(np.array([learner.gradient_steps], np.int64))
+        self._counter = self._stream.zeros(8)
+        self._counted = 0
         self._checked = learner.gradient_steps
         self._read: dict[str, float] = {}
 
@@ -75,6 +76,12 @@ class StartedSteps(OneCaller):
                 places.append((part.offset_bytes, self._names.index(name)))
         table = np.array(places, np.int64).reshape(-1, 2)
         return table, self._stream.uploaded(table)
+
+    def _count_from(self, gradient_steps: int) -> None:
+        """Draw the random numbers of the learner's next step, also where others have taken steps of it meanwhile."""
+        if self._counted != gradient_steps:
+            self._stream.upload(self._counter, np.array([gradient_steps], np.int64))
+            self._counted = gradient_steps
 
     def _launch_step(self, variant: str, batch: int = 0) -> None:
         """Start a step on a batch that is in the arena, and add its losses to the sums."""

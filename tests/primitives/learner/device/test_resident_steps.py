@@ -115,6 +115,22 @@ def test_draws_are_standard_normal_numbers_of_a_counter(kind: str) -> None:
     assert len(drawn) == 2
 
 
+def test_two_objects_on_one_learner_draw_the_numbers_of_one() -> None:
+    alone, first = (Resident(device_of("host"), algorithm_of("sac")) for _ in range(2))
+    second = ResidentSteps(first.replay, first.learner)
+    for resident in (alone, first):
+        resident.steps.insert(items(resident.learner.algorithm, 100, 0))
+    alone.steps.run(4)
+    for steps, count in ((first.steps, 1), (second, 2), (first.steps, 1)):
+        steps.run(count)
+    for found, expected in (
+        (first.drawn("full"), alone.drawn("full")),
+        (first.learner.state_dict(), alone.learner.state_dict()),
+    ):
+        for name, values in expected.items():
+            np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
 def test_losses_are_means_since_they_were_read() -> None:
     one, many = (Resident(device_of("host"), algorithm_of("ddpg")) for _ in range(2))
     for resident in (one, many):
