@@ -497,17 +497,23 @@ def test_threads_that_run_free_learn_what_turns_learn() -> None:
     """At one ratio, free-running threads with batches sampled ahead have the returns of actors and learner in turns.
 
     The interquartile means over five seeds, of the best stretch, are compared by an exact permutation test. If both
-    have the same distribution, it fails in at most 4 of 252 runs, whatever that is. It fails for certain if all five
-    returns of one side are above those of the other: one other split has the same means, of the middle three.
+    have the same distribution, at most 4 of 252 comparisons find a difference, whatever that distribution is. A
+    comparison that finds one is repeated with other seeds, and four in a row fail: in fewer than 1 of 10,000,000 runs.
+    All four are certain to find one if the returns of one side are always above those of the other: one other split of
+    the ten has the same means, of the middle three.
     """
-    turns = [max(_learning_curve([16], Pacing(1000, lead=0), seed)) for seed in range(5)]
-    free = [max(_learning_curve([8, 8], Pacing(1000, 1, 64, 16, True), seed)) for seed in range(5, 10)]
+    seeds, seen = iter(range(40)), list[Any]()
 
     def difference(one: Any, other: Any, axis: int = -1) -> Any:
         return stats.trim_mean(one, 0.25, axis=axis) - stats.trim_mean(other, 0.25, axis=axis)
 
-    found = stats.permutation_test((turns, free), difference, n_resamples=np.inf)
-    assert found.pvalue > 4.5 / 252, (turns, free)
+    for _ in range(4):
+        turns = [max(_learning_curve([16], Pacing(1000, lead=0), next(seeds))) for _ in range(5)]
+        free = [max(_learning_curve([8, 8], Pacing(1000, 1, 64, 16, True), next(seeds))) for _ in range(5)]
+        seen.append((turns, free))
+        if stats.permutation_test((turns, free), difference, n_resamples=np.inf).pvalue > 4.5 / 252:
+            return
+    pytest.fail(f"found a difference four times in a row: {seen}")
 
 
 @pytest.mark.slow
