@@ -223,14 +223,35 @@ def test_returns_are_read_before_they_are_overwritten(monkeypatch: pytest.Monkey
     assert resident.take_episodes() == episodes
 
 
+def dealt(device: Device, epoch: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return the samples of an epoch as the kernel deals them: their order, and their numbers 0 to 3 `count`."""
+    stream, kernel = device.stream(), device.kernels(kernel_source(), fuse_products=False)["deal_samples"]
+    order, arena = stream.zeros(8 * count), stream.zeros(12 * count)
+    key = np.uint32(KEY & 0xFFFFFFFF), np.uint32(KEY >> 32), np.uint32(1)
+    after_one_step, numbers = stream.uploaded(np.array([1])), np.arange(3 * count, dtype=np.float32)
+    place = map(np.int64, (1, 1, epoch, 0))  # steps and epochs of an iteration, epoch, first sample
+    samples = stream.uploaded(numbers), np.int64(count), order
+    written = arena, *map(np.int64, (0, 4 * count, 8 * count, count))
+    stream.launch(kernel, count, after_one_step, *key, *place, *samples, *written)
+    return stream.download(order, count, np.int64), stream.download(arena, (3, count), np.float32)
+
+
+@every_kind_with_barriers
 @pytest.mark.parametrize("count", [1, 2, 3, 17, 64, 100])
-def test_every_order_has_each_sample_once(count: int) -> None:
-    for epoch in range(20):
-        assert sorted(order_of(epoch, count)) == list(range(count))
+def test_an_epoch_s_order_has_each_sample_once_and_is_the_golden_model_s(kind: str, count: int) -> None:
+    device = device_of(kind)
+    for epoch in range(3):
+        order, numbers = dealt(device, epoch, count)
+        assert sorted(order.tolist()) == list(range(count))
+        np.testing.assert_array_equal(order, order_of(epoch, count))
+        np.testing.assert_array_equal(numbers, np.arange(3 * count).reshape(3, count)[:, order])
 
 
 def test_a_sample_is_everywhere_with_the_same_probability() -> None:
-    """Chi-square of the places of the first sample, and of the differences of two, within 5 sigma."""
+    """Chi-square of the places of the first sample, and of the differences of two, within 5 sigma.
+
+    They are the golden model's, as above.
+    """
     count, epochs = 10, 3000
     orders = np.array([order_of(epoch, count) for epoch in range(epochs)])
     followed = (orders[:, 5] - orders[:, 4]) % count
