@@ -55,17 +55,21 @@ from placerl.primitives.replay import ConcurrentReplay, FieldSpec, Storage, tran
 observation, action = FieldSpec((11,), np.float32), FieldSpec((3,), np.float32)
 capacity, n = 1 << 20, 1 << 12
 rng = np.random.default_rng(0)
-process = psutil.Process()
+
+def held_bytes():  # also what the system has swapped out
+    used = psutil.Process().memory_full_info()
+    return used.rss + getattr(used, "swap", 0)
+
 small = ConcurrentReplay(Storage(2 * n, transition_fields(observation, action)))
 batch = {name: np.ones((n, *column.shape[1:]), column.dtype) for name, column in small.storage.columns.items()}
 small.insert(batch)
 small.sample(256, rng)
-before_bytes = process.memory_info().rss
+before_bytes = held_bytes()
 replay = ConcurrentReplay(Storage(capacity, transition_fields(observation, action)))
 for _ in range(capacity // n + 5):
     replay.insert(batch)
     replay.update_priorities(replay.sample(256, rng).indices, rng.normal(size=256))
-print(process.memory_info().rss - before_bytes, replay.storage.nbytes)
+print(held_bytes() - before_bytes, replay.storage.nbytes)
 """
 
 
@@ -76,4 +80,5 @@ def test_a_full_replay_with_its_tree_takes_at_most_a_tenth_more_than_the_data() 
     )
     taken_bytes, raw_bytes = map(int, done.stdout.split())
     assert raw_bytes == (1 << 20) * (11 * 4 + 3 * 4 + 4 + 11 * 4 + 1)
-    assert raw_bytes <= taken_bytes <= 1.1 * raw_bytes
+    # Pages of libraries, which a system short of memory drops, were counted before.
+    assert 0.9 * raw_bytes <= taken_bytes <= 1.1 * raw_bytes
