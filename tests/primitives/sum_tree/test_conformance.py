@@ -241,10 +241,11 @@ def test_nothing_drifts(variant: Variant) -> None:
 
 @every_variant
 @pytest.mark.slow
-def test_nothing_drifts_over_ten_million_updates(variant: Variant) -> None:
+def test_nothing_drifts_in_large_calls(variant: Variant) -> None:
+    """Sums that were changed by the difference of each of the 524,288 priorities would be far outside the bound."""
     tree = variant.create(2**17, 16)
     rng = np.random.default_rng(11)
-    for _ in range(160):
+    for _ in range(8):
         tree.update(rng.integers(0, 2**17, 2**16), variant.fitted(rng.exponential(size=2**16)))
     assert tree.total == pytest.approx(
         tree.get(np.arange(2**17)).sum(dtype=np.float64), rel=variant.epsilon * 64
