@@ -62,7 +62,7 @@ def test_the_api_shows_public_classes_with_their_arguments(site: Path) -> None:
     assert "Parameters:" in shown["replay"]
 
 
-def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
+def test_each_broken_link_is_a_warning_and_fails_the_build(tmp_path: Path) -> None:
     """Otherwise no test of this file says anything about links."""
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
@@ -72,12 +72,13 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
         .replace("[harness/", f"[{ROOT}/harness/")
     )
     (tmp_path / "mkdocs.yml").write_text(here, encoding="utf-8")
-    start = tmp_path / "docs" / "start.md"
-    for broken in ("[x](nowhere.md)", "[x](numbers.md#nowhere)", "[x](../pyproject.toml)"):
-        start.write_text(f"# Start\n\n{broken}\n", encoding="utf-8")
-        outcome = build(tmp_path, tmp_path / "site")
-        assert outcome.returncode != 0, broken
-        assert "nowhere" in outcome.stderr or "pyproject" in outcome.stderr
+    broken = ("nowhere.md", "numbers.md#nowhere", "../pyproject.toml")
+    text = "\n".join(f"[x]({link})" for link in broken)
+    (tmp_path / "docs" / "start.md").write_text(f"# Start\n\n{text}\n", encoding="utf-8")
+    outcome = build(tmp_path, tmp_path / "site")
+    assert outcome.returncode != 0
+    warnings = [line for line in outcome.stderr.splitlines() if line.startswith("WARNING")]
+    assert [link for link in broken if not any(f"'{link}'" in line for line in warnings)] == []
 
 
 def test_the_page_of_options_has_tables_of_three_columns(site: Path) -> None:
