@@ -16,6 +16,7 @@ from placerl.harness.plan.tiers import TIERS
 from placerl.harness.report import export, pages, reading
 from placerl.harness.store.store import Store
 from tests.harness.papers.rows import MACHINE
+from tests.harness.report.sample import claim_page
 
 TUTORIAL = Path(__file__).parents[3] / "docs" / "tutorials" / "paper.md"
 PACKAGE, FIGURE_1 = re.findall(r"```python\n(.*?)```", TUTORIAL.read_text(encoding="utf-8"), re.DOTALL)
@@ -54,8 +55,7 @@ def test_a_folder_is_all_that_a_paper_takes(tmp_path: Path) -> None:
     figures = pages.papers_figures(content)
     assert "A Toy (2026)" in dict(pages.render_papers(content, figures))["TOY"]
     assert all("TOY" in pages.render(content, name) for name in (pages.INDEX, "papers"))
-    written = dict(pages.render_claims(content, figures))
-    page, other = written["TOY-F1"], written["FIX-III"]
+    page, other = (claim_page(content, key, figures) for key in ("TOY-F1", "FIX-III"))
     drawn = verdict.claim.draw(frame)
     assert drawn is not None
     assert [axes.get_xlabel() for axes in drawn.axes] == ["the axis of the toy"]
@@ -80,8 +80,7 @@ def test_without_its_rows_it_is_not_run_and_not_drawn(tmp_path: Path) -> None:
         (verdict,) = papers.evaluate(store.frame(), "TOY")
     assert verdict.finding.outcome is Outcome.NOT_RUN
     content = reading.read(path)
-    written = pages.render_claims(content, pages.papers_figures(content))
-    assert "own axes" not in next(page for key, page in written if key == "TOY-F1")
+    assert "own axes" not in claim_page(content, "TOY-F1", pages.papers_figures(content))
 
 
 def test_afterwards_it_is_gone() -> None:

@@ -1,15 +1,17 @@
 """A store with everything that a report can show: values of every provenance, failures, noise, odd names."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from markupsafe import Markup
 
 from placerl.harness.compare.learning import BEST, END
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.mapping import DEFAULT_STRATEGY
+from placerl.harness.report import pages
 from placerl.harness.report.content import Content
 from placerl.harness.store.store import Store
 from tests.harness.old_form import row_of
@@ -244,3 +246,10 @@ def write(path: Path) -> Path:
         run = store.begin_run("quick", "0123456789abcdef", MACHINE)
         finish_each(store, run, rows())
     return path
+
+
+def claim_page(content: Content, key: str, figures: Mapping[str, Markup] | None = None) -> str:
+    """The page of one claim alone: all of them together take seconds."""
+    alone = replace(content, verdicts=tuple(one for one in content.verdicts if one.key == key))
+    ((_, page),) = pages.render_claims(alone, figures or {})
+    return page

@@ -13,10 +13,11 @@ from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.papers import Outcome, claims
 from placerl.harness.papers.prl.benchmarks import WORKLOADS
-from placerl.harness.report import pages, reading
+from placerl.harness.report import reading
 from placerl.harness.store.store import Store
 from tests.harness.old_form import details_of, replace
 from tests.harness.papers.rows import TOO_FEW, compared, finish_each, mapped, trained, verdict
+from tests.harness.report.sample import claim_page
 
 DEVICES = "PRL-T3-device-portability"
 ON_CPU = [mapped("native-native-cpu", 100.0, 64), mapped("opencl-flat-cpu", 50.0, 64)]
@@ -193,8 +194,7 @@ def test_portability_over_machines_counts_beyond_the_noise(
 @pytest.mark.usefixtures("plots_not_drawn")
 def test_its_page_shows_the_rows_of_both_machines(tmp_path: Path) -> None:
     merged(tmp_path / "two.sqlite", rates(100, 50), rates(400, 100))
-    written = pages.render_claims(reading.read(tmp_path / "two.sqlite"), {})
-    page = next(page for key, page in written if key == "PRL-T3-platform-portability")
+    page = claim_page(reading.read(tmp_path / "two.sqlite"), "PRL-T3-platform-portability")
     assert page.count('data-label="Batch size"') == 4 * len(ALL)
 
 
