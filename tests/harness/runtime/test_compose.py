@@ -24,6 +24,7 @@ from tests.harness.runtime.trainings import replay_training, resolved
 from tests.marks import needs_opencl
 
 NATIVE, TORCH = Mapping.parse("native-native-cpu"), Mapping.parse("torch-native-cpu")
+SIMULATED = Mapping.parse("fpga-fpga-fpga")
 CARTPOLE = workloads.load("cartpole-dqn")
 UNIFORM = workloads.override(CARTPOLE, "replay.prioritized", False, "test")
 
@@ -262,20 +263,25 @@ def test_actors_elsewhere_infer_in_the_formats_of_a_learner_in_fixed_point(short
     training.close()
 
 
+PRIORITISED = [
+    (TORCH, {"fusion": Fusion.NONE}),
+    (TORCH, {}),
+    (NATIVE, {}),
+    (NATIVE, {"overlap": 4}),
+    (NATIVE, {"overlap": 4, "processes": 2}),
+    (TORCH, {"overlap": 4, "deferred_insertion": True}),
+    (NATIVE, {"overlap": 4, "presampled_batches": 2, "replay_beside": True}),
+    (TORCH, {"overlap": 4, "presampled_batches": 2, "replay_beside": True}),
+]
+
+
 @pytest.mark.usefixtures("simulated_cycles")
-@pytest.mark.parametrize("name", ["cartpole-dqn", "cartpole-ddpg"])
 @pytest.mark.parametrize(
-    ("mapping", "arguments"),
+    ("mapping", "arguments", "name"),
     [
-        (TORCH, {"fusion": Fusion.NONE}),
-        (TORCH, {}),
-        (NATIVE, {}),
-        (NATIVE, {"overlap": 4}),
-        (NATIVE, {"overlap": 4, "processes": 2}),
-        (TORCH, {"overlap": 4, "deferred_insertion": True}),
-        (NATIVE, {"overlap": 4, "presampled_batches": 2, "replay_beside": True}),
-        (TORCH, {"overlap": 4, "presampled_batches": 2, "replay_beside": True}),
-        (Mapping.parse("fpga-fpga-fpga"), {}),
+        *((*how, name) for how in PRIORITISED for name in ("cartpole-dqn", "cartpole-ddpg")),
+        (SIMULATED, {}, "cartpole-dqn"),
+        pytest.param(SIMULATED, {}, "cartpole-ddpg", marks=pytest.mark.slow),
     ],
 )
 def test_the_actors_td_errors_are_the_initial_priorities(short, name, mapping, arguments):

@@ -115,7 +115,7 @@ def no_waiting_for_the_disk() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_waiting_for_the_disk")
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(runs=st.lists(stores, min_size=3, max_size=3))
 def test_merges_change_no_run_and_their_order_makes_no_difference(
     tmp_path_factory: pytest.TempPathFactory, runs: list[dict[str, list[float]]]
