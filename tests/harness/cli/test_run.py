@@ -188,7 +188,7 @@ def test_run_trains_in_another_precision_and_says_so(
 
 
 def test_run_trains_under_a_mapping_and_each_run_is_stored(placerl: Placerl, tmp_path: Path) -> None:
-    arguments = ("run", "cartpole-dqn", "--mapping", "torch-native-cpu", "--seconds", "1")
+    arguments = ("run", "cartpole-dqn", "--mapping", "torch-native-cpu", "--steps", "50")
     for _ in range(2):
         outcome = placerl(*arguments, "--results", str(tmp_path), "--json")
         assert outcome.status == 0
