@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("site")
     store = sample.write_merged(made / "store.sqlite")
     site.write(store, made / "report")
-    export.write(store, made / "export")
+    export.write(store, made / "export", ["csv"])
     return made
 
 
