@@ -1,6 +1,7 @@
 """The kernels that small networks do not reach, on host C++ and on OpenCL; and all of them compiled for CUDA."""
 
 from collections.abc import Callable
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -230,19 +231,24 @@ def every_operation(dtype: str) -> Graph:
     return Graph(buffers, (node,), {})
 
 
-@pytest.mark.parametrize("architecture", TRAINED_ON)
-def test_every_kernel_compiles_for_cuda(architecture: str) -> None:
+@cache
+def every_kernel() -> tuple[dict[str, str], str]:
+    """The names of all kernels and their source, as `source.named` returns them."""
     graphs = [step_graph(make(name, torch.float32), 24, variant) for name, variant in CASES]
     graphs += [product_graph(torch.float32, size) for size in (TILED, DEEP)] + [every_kind_of_node()]
     assert {node.kind for graph in graphs for node in graph.nodes} == {*source.KINDS}
     graphs += [every_operation("float32"), every_operation("float64")]
-    launches = [
+    return source.named(
         one
         for graph in graphs
         for node in graph.nodes
         for one in source.launches(node, graph.buffers, is_gpu=True)
-    ]
-    names, text = source.named(launches)
+    )
+
+
+@pytest.mark.parametrize("architecture", TRAINED_ON)
+def test_every_kernel_compiles_for_cuda(architecture: str) -> None:
+    names, text = every_kernel()
     assert len(names) > 100
     cubin = compile_cubin(text, architecture, flush_subnormals=True)
     assert all(f".text.{name}\0".encode() in cubin for name in names.values())
