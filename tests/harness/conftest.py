@@ -1,6 +1,8 @@
 """Settings of the harness's tests."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from markupsafe import Markup
@@ -35,3 +37,17 @@ def plots_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (plots, roofline_plot):
         monkeypatch.setattr(module, "svg", lambda figure, name, description: Markup('<svg role="img"></svg>'))
+
+
+@pytest.fixture
+def one_claim_s_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves out the pages of all claims but MAP-F13, of which there are more than of anything else in a report."""
+    from placerl.harness.report import pages
+
+    render = pages.render_claims
+
+    def alone(content: Any, *more: Any) -> Iterator[tuple[str, str]]:
+        (verdict,) = (one for one in content.verdicts if one.key == "MAP-F13")
+        return render(replace(content, verdicts=(verdict,)), *more)
+
+    monkeypatch.setattr(pages, "render_claims", alone)

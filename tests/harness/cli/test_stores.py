@@ -21,7 +21,7 @@ def test_a_folder_where_the_store_should_be_is_named_as_such(placerl: Placerl, t
     refused(placerl("report", "--results", str(tmp_path)), "found something that is no file")
 
 
-@pytest.mark.usefixtures("plots_not_drawn")
+@pytest.mark.usefixtures("plots_not_drawn", "one_claim_s_page")
 def test_a_report_as_json_has_every_verdict(placerl: Placerl, tmp_path: Path) -> None:
     with Store.open(tmp_path / "placerl.sqlite") as store:
         store.begin_run("quick", "r1", {"fingerprint": "f"})

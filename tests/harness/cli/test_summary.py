@@ -14,7 +14,7 @@ from tests.harness.report import sample
 MOST = 40
 
 
-@pytest.mark.usefixtures("plots_not_drawn")
+@pytest.mark.usefixtures("pages_not_written")
 def test_the_answers_come_first_and_the_report_last(placerl: Placerl, tmp_path: Path) -> None:
     sample.write(tmp_path / "placerl.sqlite")
     outcome = placerl("report", "--results", str(tmp_path))

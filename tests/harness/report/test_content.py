@@ -132,7 +132,7 @@ def test_runs_of_other_tiers_by_the_same_code_count_too_and_later_attempts_win(t
     ]
 
 
-@pytest.mark.usefixtures("plots_not_drawn")
+@pytest.mark.usefixtures("plots_not_drawn", "one_claim_s_page")
 def test_each_machine_has_pages_and_tables_of_its_own(tmp_path: Path) -> None:
     path = sample.write(tmp_path / "store.sqlite")
     with Store.open(path) as store:

@@ -174,7 +174,7 @@ def test_an_empty_store_has_every_page(content: Content) -> None:
     assert pages.render(empty).count("not run: needs") >= 3
 
 
-@pytest.mark.usefixtures("plots_not_drawn")
+@pytest.mark.usefixtures("plots_not_drawn", "one_claim_s_page")
 def test_a_page_on_changes_is_written_only_if_references_are_given(tmp_path: Path) -> None:
     path = sample.write(tmp_path / "store.sqlite")
     assert "changes" not in pages.pages_of(reading.read(path))
