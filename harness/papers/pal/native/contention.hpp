@@ -363,13 +363,21 @@ class Contention {
         std::atomic<int> ready{0};
         std::atomic<bool> go{false}, stop{false};
         std::vector<std::thread> threads;
-        for (int number = 0; number < turn.threads; ++number)
-            threads.emplace_back([&, number] {
-                Loop loop(*this, turn, number);
-                ++ready;
-                go.wait(false);
-                results[size_t(number)] = loop.run(*replay_, stop);
-            });
+        try {
+            for (int number = 0; number < turn.threads; ++number)
+                threads.emplace_back([&, number] {
+                    Loop loop(*this, turn, number);
+                    ++ready;
+                    go.wait(false);
+                    results[size_t(number)] = loop.run(*replay_, stop);
+                });
+        } catch (...) { // one cannot be created
+            stop = go = true;
+            go.notify_all();
+            for (std::thread &thread : threads)
+                thread.join();
+            throw;
+        }
         while (ready < turn.threads)
             std::this_thread::yield();
         const auto start = std::chrono::steady_clock::now();

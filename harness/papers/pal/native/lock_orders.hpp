@@ -49,14 +49,23 @@ class LockOrders {
         std::atomic<int> ready{0};
         std::atomic<bool> go{false};
         std::vector<std::thread> all;
-        for (int number = 0; number < threads; ++number)
-            all.emplace_back([&, number] {
-                Buffers own(batch_size, replay::mixed(seed * 1024 + uint64_t(number)));
-                ++ready;
-                go.wait(false);
-                for (int64_t i = 0; i < rounds; ++i)
-                    round(own);
-            });
+        try {
+            for (int number = 0; number < threads; ++number)
+                all.emplace_back([&, number] {
+                    Buffers own(batch_size, replay::mixed(seed * 1024 + uint64_t(number)));
+                    ++ready;
+                    go.wait(false);
+                    for (int64_t i = 0; i < rounds; ++i)
+                        round(own);
+                });
+        } catch (...) { // one cannot be created
+            rounds = 0;
+            go = true;
+            go.notify_all();
+            for (std::thread &thread : all)
+                thread.join();
+            throw;
+        }
         while (ready < threads)
             std::this_thread::yield();
         const auto start = std::chrono::steady_clock::now();
