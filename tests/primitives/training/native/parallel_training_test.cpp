@@ -291,8 +291,8 @@ void a_thread_that_cannot_begin_stops_all() {
         } catch (const std::invalid_argument &error) {
             message = error.what();
         }
-        CHECK(message == "core: found " + std::to_string(CPU_SETSIZE) +
-                             "; allowed: one that this process may use");
+        const std::string found = "core: found " + std::to_string(CPU_SETSIZE);
+        CHECK(message == found + "; allowed: one that this process may use");
         CHECK(setup.training->gradient_steps() == 0 && setup.training->environment_steps() == filled);
         setup.training->place({}, {});
         setup.run(3);
