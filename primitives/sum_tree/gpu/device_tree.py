@@ -160,8 +160,14 @@ class DeviceSumTree(OwnProcessSumTree):
             size = self._nodes[depth] if every_node else count
             level = (self._values, np.int64(children), np.int64(above), np.int32(self.fanout))
             below = np.int64(min(leaves_below, np.iinfo(np.int64).max))
-            launch("sum_nodes", size, *level, indices, below, np.int32(every_node), wrong, np.int64(size))
+            self._launch_sums(
+                stream, size, *level, indices, below, np.int32(every_node), wrong, np.int64(size)
+            )
             leaves_below *= self.fanout
+
+    def _launch_sums(self, stream: Stream, size: int, *arguments: Any) -> None:
+        """Start to sum nodes of a level again, with the arguments of the kernel `sum_nodes`."""
+        stream.launch(self._kernels["sum_nodes"], size, *arguments)
 
     def launch_checked_update(self, stream: Stream, indices: Buffer, priorities: Buffer, count: int) -> None:
         """Start an update that checks on the device, and changes nothing where an index or priority is wrong.
