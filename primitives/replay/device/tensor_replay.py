@@ -18,22 +18,20 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from placerl.primitives import backend, checks, device
-from placerl.primitives.device import Device, Part, Stream
+from placerl.primitives import checks
+from placerl.primitives.device import Part
 from placerl.primitives.one_caller import OwnProcess
 from placerl.primitives.replay.base import EMPTY
 from placerl.primitives.replay.device.device_storage import DeviceStorage
 from placerl.primitives.replay.device.packed_rows import Place
 from placerl.primitives.replay.device.resident import Drawn, ResidentBatch
 from placerl.primitives.replay.device.resident_prioritized import Prioritised, ResidentPrioritizedReplay
+from placerl.primitives.replay.device.tensor_device import current_stream, opened, stream_at
 from placerl.primitives.replay.prioritized import value_at
 from placerl.primitives.replay.schedule import LinearSchedule
 from placerl.primitives.replay.storage import FieldSpec, as_indices
 from placerl.primitives.replay.whole_copy import CopiedWhole
 from placerl.primitives.sum_tree.gpu.device_tree import DeviceSumTree
-
-KINDS = {"cuda": "cuda", "cpu": "host"}
-"""Kinds of devices (`primitives.device`) by PyTorch's types of devices."""
 
 
 class TensorSample(NamedTuple):
@@ -99,19 +97,12 @@ class TensorReplay(CopiedWhole, OwnProcess):
     def _begin(self, capacity: int, fields: Mapping[str, FieldSpec], where: torch.device) -> None:
         """Create the empty replay on a device."""
         super().__init__()
-        if where.type not in KINDS:
-            raise ValueError(f"device: found {where}; allowed: {', '.join(KINDS)}")
+        where, on = opened(where)
         self._dtypes = {name: _dtype(name, field) for name, field in fields.items()}
-        kind = KINDS[where.type]
-        if reason := device.unavailable_reason(kind):
-            raise backend.BackendUnavailableError(f"device {where} is not available: {reason}")
-        if where.type == "cuda" and where.index is None:
-            where = torch.device("cuda", torch.cuda.current_device())
-        self.where, on = where, device.create(kind, where.index or 0)
-        self._current = _current_stream(where)
+        self.where, self._current = where, current_stream(where)
         self.storage = DeviceStorage(capacity, fields, on)
         tree = DeviceSumTree(capacity, self._fanout, np.float32, on)
-        stream = _stream(on, self._current)
+        stream = stream_at(on, self._current)
         self._resident = ResidentPrioritizedReplay(
             tree, self.storage, 1, self._how, seed=self._seed, stream=stream
         )
@@ -281,7 +272,7 @@ class TensorReplay(CopiedWhole, OwnProcess):
 
     def _check_stream(self) -> None:
         self._check_process()
-        if (found := _current_stream(self.where)) != self._current:
+        if (found := current_stream(self.where)) != self._current:
             raise RuntimeError(
                 f"stream: found PyTorch's current stream {found:#x}; allowed: {self._current:#x}, the current one "
                 "when the replay was created"
@@ -295,12 +286,3 @@ def _dtype(name: str, field: FieldSpec) -> torch.dtype:
         raise TypeError(
             f"fields[{name!r}]: found dtype {np.dtype(field.dtype)}; allowed: PyTorch's"
         ) from None
-
-
-def _current_stream(where: torch.device) -> int:
-    """Return the address of PyTorch's current stream on a device; 0 for the default one, and on the host."""
-    return int(torch.cuda.current_stream(where).cuda_stream) if where.type == "cuda" else 0
-
-
-def _stream(on: Device, address: int) -> Stream:
-    return on.stream_at(address) if address else on.usual_stream()

@@ -113,7 +113,7 @@ def test_columns_of_every_size_are_where_pytorch_can_read_them(where: str) -> No
 
 def test_the_host_copies_nothing_and_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     recording = RecordingDevice(device_of("host"))
-    monkeypatch.setattr(tensor_replay.device, "create", lambda kind, number: recording)
+    monkeypatch.setattr(device, "create", lambda kind, number: recording)
     replay = filled("cpu")
     for _ in range(2):  # the first use of a size allocates, and that of columns uploads where they are
         recording.counts.reset()
@@ -126,7 +126,7 @@ def test_the_host_copies_nothing_and_waits_for_nothing(monkeypatch: pytest.Monke
 
 def test_a_new_size_is_no_reason_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     recording = RecordingDevice(device_of("host"))
-    monkeypatch.setattr(tensor_replay.device, "create", lambda kind, number: recording)
+    monkeypatch.setattr(device, "create", lambda kind, number: recording)
     replay = filled("cpu")
     replay.gather(np.arange(3), "reward")
     tables = len(replay.storage._tables)
@@ -205,7 +205,7 @@ def test_clear_removes_the_items_and_keeps_the_schedule(where: str) -> None:
 def test_another_stream_of_pytorchs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     device_of("host")
     replay = filled("cpu")
-    monkeypatch.setattr(tensor_replay, "_current_stream", lambda where: 0xABC)
+    monkeypatch.setattr(tensor_replay, "current_stream", lambda where: 0xABC)
     with pytest.raises(RuntimeError, match="stream: found PyTorch's current stream 0xabc; allowed: 0x0"):
         replay.sample(3)
 
