@@ -17,6 +17,7 @@ LIMIT_S = 1500
         ("tianshou", "dqn"),
         ("tianshou", "ddpg"),
         ("pfrl", "dqn"),
+        ("torchrl", "dqn"),
         ("rllib", "dqn"),
         ("rllib", "sac"),
     ],
