@@ -110,7 +110,7 @@ class TensorTree(OwnProcess):
 
     Its work has the order of the stream that is PyTorch's current one at the call, and the host does not wait for it.
     An update with a wrong index or priority changes nothing; one of the next calls raises ValueError, and copies and
-    `raise_if_wrong` surely do. `pickle` and `copy.deepcopy` make an independent tree with the same priorities.
+    `raise_if_wrong` always do. `pickle` and `copy.deepcopy` make an independent tree with the same priorities.
 
     Args:
         capacity: number of leaves.
@@ -137,6 +137,7 @@ class TensorTree(OwnProcess):
         super().__init__()
         if dtype not in DTYPES:
             raise ValueError(f"dtype: found {dtype}; allowed: {', '.join(map(str, DTYPES))}")
+        checks.whole("capacity", capacity, 1)
         self.device, self._on = opened(torch.device(where))
         self.dtype, self._fanout, self._capacity = dtype, fanout, capacity
         # One leaf more, whose priority stays 0, for what an update leaves out.

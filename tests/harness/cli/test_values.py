@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import cache
-from itertools import cycle
 from typing import Any
 
 import pytest
@@ -68,8 +67,8 @@ def test_every_value_that_is_empty_is_refused_by_name(placerl: Placerl) -> None:
 def test_every_number_that_is_not_finite_is_refused_by_name(placerl: Placerl) -> None:
     numbers = [(words, one) for words, one in PARAMETERS if one.type_descriptor.annotation in (int, float)]
     assert len(numbers) > 30
-    for (words, one), infinite in zip(numbers, cycle(("inf", "-inf", "1e999")), strict=False):
-        for value in ("nan", infinite):
+    for words, one in numbers:
+        for value in ("nan", "inf", "-inf", "1e999"):
             outcome = placerl(*given(words, one, value))
             refused(outcome, f"{field(one)}: found {value!r}; allowed: ")
 

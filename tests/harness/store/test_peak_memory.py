@@ -27,12 +27,12 @@ print(start, own, peak_memory.own_bytes(), peak_memory.largest_bytes())
 
 
 def test_what_was_freed_and_what_a_child_held_counts() -> None:
-    """In a process of its own, which starts small. A system short of memory may swap some of it out before the peak."""
+    """In a process of its own, which starts small."""
     said = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout
     start, own, later, largest = map(int, said.split())
-    assert own >= start + 25 * MB
+    assert own >= start + 45 * MB
     assert later < own + 50 * MB
-    assert largest >= later + 100 * MB
+    assert largest >= 400 * MB > later
 
 
 def test_peaks_are_bytes_of_what_the_system_states_in_kibibytes(
@@ -128,9 +128,9 @@ def test_each_cell_has_its_own_peak_and_the_run_has_the_highest(tmp_path: Path) 
     if second[MAIN].since != "cell":
         pytest.skip("this kernel does not let a process set its peak back")
     bytes_ = [[row[name].value or 0.0 for name in (MAIN, LARGEST)] for row in (first, second, third, fourth)]
-    assert bytes_[0][0] == bytes_[0][1] > bytes_[1][0] + 200 * MB
+    assert bytes_[0][0] == bytes_[0][1] > 400 * MB > bytes_[1][0] > 50 * MB
     assert first[MAIN].held_before_bytes < 400 * MB
-    assert bytes_[2][1] > bytes_[0][0] + 50 * MB, "a child that raised the children's peak"
+    assert bytes_[2][1] > 700 * MB, "a child that raised the children's peak"
     assert bytes_[3][1] == bytes_[3][0]
     assert fourth[LARGEST].children_at_most_bytes == bytes_[2][1], "no more is known of its child"
     with Store.open(store, read_only=True) as opened:

@@ -264,14 +264,14 @@ def test_a_sample_is_everywhere_with_the_same_probability() -> None:
 @pytest.mark.slow
 @every_kind_with_barriers
 def test_ppo_learns_to_balance_the_pole_without_leaving_the_device(kind: str) -> None:
-    """Random actions last for about 22 steps. The bound is low: one seed, which ends elsewhere on each device."""
+    """Random actions last for about 22 steps."""
     settings = {"trajectory_length": 32, "epochs": 10, "gamma": 0.98, "gae_lambda": 0.8}
     rates = {"policy_learning_rate": 3e-3, "value_learning_rate": 3e-3, "annealing_steps": None}
     resident = iterations_on(device_of(kind), "CartPole-v1", **settings, **rates)
     resident.run(60)
     resident.take_episodes()
     resident.run(30)
-    assert np.mean([total for _, total in resident.take_episodes()]) > 60
+    assert np.mean([total for _, total in resident.take_episodes()]) > 120
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -178,7 +178,7 @@ def test_continuous_actions_are_explored_and_applied(kind: str) -> None:
 @pytest.mark.slow
 @every_kind_with_barriers
 def test_dqn_learns_to_balance_the_pole_without_leaving_the_device(kind: str) -> None:
-    """Random actions last for about 22 steps. The bound is low: one seed, which ends elsewhere on each device."""
+    """Random actions last for about 22 steps."""
     settings = {"double": True, "target_interval": 10, "tau": 0.1, "exploration_steps": 4000}
     learning = {"hyperparameters": settings | {"learning_rate": 1e-3, "epsilon_final": 0.02}}
     algorithm = algorithms.create(**CASES["CartPole-v1"] | learning, network={"hidden": (64, 64)})
@@ -188,7 +188,7 @@ def test_dqn_learns_to_balance_the_pole_without_leaving_the_device(kind: str) ->
     resident.take_episodes()
     resident.run_rounds(1000)
     returns = [total for _, total in resident.take_episodes()]
-    assert np.mean(returns) > 60
+    assert np.mean(returns) > 90
 
 
 @every_kind_with_barriers

@@ -242,6 +242,11 @@ def test_what_cannot_be_is_refused() -> None:
         TensorTree(3, "cpu", torch.float16)
     with pytest.raises(ValueError, match="device: found meta; allowed: cuda, cpu"):
         TensorTree(3, "meta")
+    for capacity in (0, 2.5):
+        with pytest.raises(
+            ValueError, match=f"capacity: found {capacity}; allowed: an integer of at least 1"
+        ):
+            TensorTree(capacity, "cpu")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="fanout: found 1"):
         TensorTree(3, "cpu", fanout=1)
     tree = filled("cpu")
