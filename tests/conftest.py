@@ -58,7 +58,7 @@ LONGEST = (
     "harness/cluster/test_training.py",
     "faults/test_ray_faults.py",
     "fuzz/test_hostile_store.py",
-    "harness/plan/test_plan_execution.py",
+    "harness/plan/test_execution.py",
     "primitives/fpga/fixar/test_accelerator.py",
     "primitives/fpga/map_accelerator/test_accelerator.py",
     "primitives/sum_tree/test_own_process.py",

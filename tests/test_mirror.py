@@ -26,7 +26,6 @@ SUITES = {
     "harness/papers/test_suspect.py": "every claim: impossible numbers",
     "harness/papers/test_toy_paper.py": "what adding a paper takes",
     "harness/papers/test_verdicts.py": "every paper's verdicts",
-    "harness/plan/test_plan_execution.py": "how a run measures its plan",
     "harness/plan/test_without_simulator.py": "simulated devices without a simulator",
     "harness/profile/test_simulated_learner.py": "the FPGA's learners",
     "harness/profile/test_simulated_peaks.py": "the FPGA's units",

@@ -126,7 +126,7 @@ def compare(  # noqa: PLR0913 (a command: its options)
     library says how it compares with these, and a third one how it does on all cores if its threads can run free.
     """
     from placerl.harness.mapping import predict
-    from placerl.harness.plan import plan
+    from placerl.harness.plan import cell_kinds, execution
     from placerl.harness.plan.predicting import begin, loaded, predicted
     from placerl.harness.runtime import mapped_parts
     from placerl.harness.runtime.resolve import runs_free
@@ -147,12 +147,12 @@ def compare(  # noqa: PLR0913 (a command: its options)
     opened = begin(results, tier)
     here = mapped or predict.chosen_mapping(predicted(opened, item, tier))
     rows: list[Row] = []
-    sides = (OurSide(envpool=True),) if envpool else (PLAIN,) if alone else plan.sides(item)
+    sides = (OurSide(envpool=True),) if envpool else (PLAIN,) if alone else cell_kinds.sides(item)
     if not alone and not envpool and runs_free(item, here):
         sides += (OurSide(concurrent=True),)
     for baseline in names:
         for side in sides[:1] if registry.replay_alone(baseline) else sides:
-            cell = plan.compare_cell(
+            cell = cell_kinds.compare_cell(
                 item,
                 baseline,
                 tier,
@@ -163,7 +163,7 @@ def compare(  # noqa: PLR0913 (a command: its options)
                 mapping=mapped,
             )
             with bar(cell.key) as report, recorded(opened):
-                rows += plan.measure_now(opened, cell, report)
+                rows += execution.measure_now(opened, cell, report)
     if as_json:
         print_json([row.to_json() for row in rows])
     else:

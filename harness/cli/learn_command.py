@@ -53,7 +53,7 @@ def learn(
 ) -> None:
     """Train each algorithm here and in other libraries, and print its returns: at the end of training, and the best."""
     from placerl.harness.compare import learning
-    from placerl.harness.plan import plan
+    from placerl.harness.plan import execution
     from placerl.harness.plan.predicting import begin
     from placerl.harness.runtime import mapped_parts
 
@@ -68,7 +68,7 @@ def learn(
     mapped_parts.check(workloads.load("cartpole-dqn"), under)
     opened = begin(results, tier)
     with bar("learn") as report, recorded(opened):
-        plan.execute(opened, cells, report)
+        execution.execute(opened, cells, report)
     rows, highest = learning.summaries(opened), learning.bests(opened)
     if as_json:
         print_json([row.to_json() for row in (*rows, *highest)])
@@ -93,7 +93,7 @@ def _night(named: str, results: Path, as_json: bool) -> None:
     from placerl.harness.compare import night_learning
     from placerl.harness.compare.night_learning import Compared
     from placerl.harness.compare.own_settings import OURS, goals
-    from placerl.harness.plan import plan
+    from placerl.harness.plan import execution
     from placerl.harness.plan.predicting import begin
 
     known = tuple(dict.fromkeys(name for goal in goals().values() for name in goal.systems[1:]))
@@ -105,7 +105,7 @@ def _night(named: str, results: Path, as_json: bool) -> None:
     cells = night_learning.plan([OURS, *systems])
     opened = begin(results, NIGHT)
     with bar("learn") as report, recorded(opened):
-        plan.execute(opened, cells, report)
+        execution.execute(opened, cells, report)
     rows = night_learning.rows_of(opened)
     if as_json:
         print_json([row.to_json() for row in rows])

@@ -104,10 +104,10 @@ def _print_plan(console: Console, tier: Tier, cells: list[Cell], done: set[str],
 
 def here(tier: Tier, cells: list[Cell], results: Path, fresh: bool) -> list[str]:
     """Measure on this machine; returns the keys of the failed cells."""
-    from placerl.harness.plan import plan, side_by_side
+    from placerl.harness.plan import execution, side_by_side
     from placerl.harness.plan.predicting import begin
 
-    measure = side_by_side.execute if tier is NIGHT else plan.execute
+    measure = side_by_side.execute if tier is NIGHT else execution.execute
     opened = begin(results, tier, fresh)
     done = _done(opened, tier, cells)
     _print_plan(Screen(stderr=True), tier, cells, done, Machine(**opened.record.machine))

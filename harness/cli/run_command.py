@@ -126,7 +126,7 @@ def run(  # noqa: PLR0913 (a command: its options)
     from placerl.harness.core.row import Interrupted
     from placerl.harness.mapping import Mapping, predict
     from placerl.harness.mapping.target import NATIVE_MAPPING
-    from placerl.harness.plan import plan, tiers
+    from placerl.harness.plan import cell_kinds, execution, tiers
     from placerl.harness.plan.predicting import begin, loaded, predicted
     from placerl.harness.runtime.resolve import check_unmapped, resolve
     from placerl.harness.store.peak_memory import recorded
@@ -144,7 +144,7 @@ def run(  # noqa: PLR0913 (a command: its options)
         if on_cluster:
             return on_cluster.cell(schedule.applied(item), mapping, seed, extent)
         resolved = resolve(schedule, item, mapping, loop=loop, gradient_steps=extent.steps)
-        return plan.run_cell(resolved.workload, seed, extent, resolved)
+        return cell_kinds.run_cell(resolved.workload, seed, extent, resolved)
 
     if auto:
         opened = begin(results, tier)
@@ -165,7 +165,7 @@ def run(  # noqa: PLR0913 (a command: its options)
     title = f"{item.name}, batch size {item.training.batch_size}, {described}"
     try:
         with bar(cell.key) as report, recorded(opened):
-            rows = plan.measure_now(opened, cell, report)
+            rows = execution.measure_now(opened, cell, report)
     except Interrupted as stop:
         if stop.rows:
             _show(stop.rows, title, item.training.solved_return, as_json)
@@ -221,13 +221,13 @@ def _with_batches_ahead(schedule: Schedule, item: "Workload") -> "Workload":
 def _divided(opened: "Run", item: "Workload", schedule: Schedule, as_json: bool) -> Schedule:
     """Measure the division of Equation 5 and its neighbours, say what they reached, and return its options."""
     from placerl.harness.papers.pal import equation_5
-    from placerl.harness.plan import plan
+    from placerl.harness.plan import execution
     from placerl.harness.store.peak_memory import recorded
 
     item = _with_batches_ahead(schedule, item)
     cell = equation_5.cell(item, managed=schedule.replay_beside)
     with bar(cell.key) as report, recorded(opened):
-        rows = plan.measure_now(opened, cell, report)
+        rows = execution.measure_now(opened, cell, report)
     if any(row.status == "failed" for row in rows):
         raise typer.Exit(1)
     for line in equation_5.lines(rows, item):

@@ -36,7 +36,7 @@ def validate_command(
     throughput that the chosen mapping does not reach.
     """
     from placerl.harness.cli.validation_tables import show_answer, show_cell, show_strategies
-    from placerl.harness.plan import plan
+    from placerl.harness.plan import execution
     from placerl.harness.plan.predicting import asked_precisions, begin
     from placerl.harness.validate.plan import cells as validation_cells
 
@@ -46,7 +46,7 @@ def validate_command(
         raise UserError("command line", "--only", only, ", ".join(cell.key for cell in cells))
     opened = begin(results, tier, fresh)
     with bar("validate") as report, recorded(opened):
-        plan.execute(opened, chosen, report)
+        execution.execute(opened, chosen, report)
     rows = [row for cell in chosen for row in cell.rows(opened)]
     if as_json:
         print_json([row.to_json() for row in rows])

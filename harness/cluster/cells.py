@@ -23,7 +23,7 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.revision import revision
 from placerl.harness.core.row import Row
-from placerl.harness.plan.plan import tell_stored
+from placerl.harness.plan.execution import tell_stored
 from placerl.harness.plan.tiers import Tier
 from placerl.harness.platforms import this_machine
 from placerl.harness.store.cell import Cell

@@ -17,7 +17,7 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import Mapping
 from placerl.harness.mapping.assignments import CUDA
 from placerl.harness.papers.cells import GPU_TIER
-from placerl.harness.plan import plan
+from placerl.harness.plan import cell_kinds
 from placerl.harness.plan.tiers import Tier
 from placerl.harness.profile import measured, resident_steps
 from placerl.harness.store.cell import Cell
@@ -78,7 +78,7 @@ GPU = Tier(
 def primitives_cell(item: Workload, batch_size: int) -> Cell:
     """Return the cell (a unit of work of a run) that times a workload's learner and replay on every backend.
 
-    Its rows are those of `plan.profile_cell` without the pieces of the training loop.
+    Its rows are those of `cell_kinds.profile_cell` without the pieces of the training loop.
     """
 
     def measure(run: Run, report: Report) -> Sequence[Row]:
@@ -128,5 +128,5 @@ def _compared() -> Iterator[Cell]:
     for workload in map(workloads.load, COMPARED):
         for name in built:
             if name in GPU.compared_with(workload.algorithm.name):
-                cell = plan.compare_cell(workload, name, GPU, mapping=ON_DEVICE)
+                cell = cell_kinds.compare_cell(workload, name, GPU, mapping=ON_DEVICE)
                 yield replace(cell, estimate_s=cell.estimate_s + 2 * SET_UP_S)

@@ -22,7 +22,7 @@ from placerl.harness.mapping import absent_platforms, predict, roofline
 from placerl.harness.measure.conditions import quota_warning
 from placerl.harness.measure.cpu_quota import cpu_quota
 from placerl.harness.pieces.memory import check_learner
-from placerl.harness.plan import plan, tiers
+from placerl.harness.plan import cell_kinds, execution, tiers, under_load
 from placerl.harness.plan.tiers import Tier
 from placerl.harness.platforms import overheads, this_machine, what_if
 from placerl.harness.profile import lent
@@ -114,14 +114,14 @@ def held(run: Run, *cells: Cell) -> Sequence[Row]:
     for cell in cells:
         if cell.due(run):
             with bar(cell.key) as report, recorded(run):
-                plan.measure_now(run, cell, report)
+                execution.measure_now(run, cell, report)
     return cells[-1].rows(run)
 
 
 def profiled(run: Run, item: workloads.Workload, tier: Tier, precisions: Sequence[str] = ()) -> Sequence[Row]:
     """Return the times of a workload's primitives on every backend; measured first if the run lacks them."""
     batch_size = item.training.batch_size
-    rows = held(run, plan.profile_cell(item, batch_size, tier, precisions))
+    rows = held(run, cell_kinds.profile_cell(item, batch_size, tier, precisions))
     if precisions:
         return rows
     return run.measurements(suite=Suite.PROFILE, workload=item.name, batch_size=batch_size)
@@ -129,7 +129,7 @@ def profiled(run: Run, item: workloads.Workload, tier: Tier, precisions: Sequenc
 
 def simulated(run: Run, item: workloads.Workload, device: str) -> Sequence[Row]:
     """Return the times of a workload's primitives on a simulated device; simulate them first if they are not stored."""
-    rows = held(run, plan.simulated_cell(item, item.training.batch_size, device))
+    rows = held(run, cell_kinds.simulated_cell(item, item.training.batch_size, device))
     return [row for row in rows if row.suite == simulated_profile.SUITE]
 
 
@@ -149,16 +149,16 @@ def predicted(
         device: name of a simulated device that is added to this machine, such as "fpga:u200"; None: none is.
     """
     batch_size = item.training.batch_size
-    cells = [plan.profile_cell(item, batch_size, tier, precisions)]
+    cells = [cell_kinds.profile_cell(item, batch_size, tier, precisions)]
     if device is None:
-        cells += [plan.prediction_cell(item, batch_size, precisions)]
+        cells += [cell_kinds.prediction_cell(item, batch_size, precisions)]
     else:
         cells += [
-            plan.simulated_cell(item, batch_size, device),
-            plan.simulated_prediction_cell(item, batch_size, device),
+            cell_kinds.simulated_cell(item, batch_size, device),
+            cell_kinds.simulated_prediction_cell(item, batch_size, device),
         ]
     rows = held(run, *cells)  # which may have been made when the machine was quiet
-    return [plan.beside_others(row) for row in rows if isinstance(row, PredictedRate)]
+    return [under_load.beside_others(row) for row in rows if isinstance(row, PredictedRate)]
 
 
 def _with_changes(
@@ -180,8 +180,8 @@ def _with_changes(
         return predict.with_slow_links(item, item.training.batch_size, times, host)
 
     if device is None:
-        return [plan.beside_others(row, cpu_quota().share) for row in rows(timed)]
-    return plan.beside_added(rows, timed, {device})
+        return [under_load.beside_others(row, cpu_quota().share) for row in rows(timed)]
+    return under_load.beside_added(rows, timed, {device})
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,7 @@ def predictions(  # noqa: PLR0913 (the options of a command)
                 with_gpu = partial(
                     lent.predictions, item, size, gpu=gpu, host=platforms.of_this_machine(), changes=changes
                 )
-                rows = plan.beside_added(with_gpu, timed, {lent.BOARD, gpu.location})
+                rows = under_load.beside_added(with_gpu, timed, {lent.BOARD, gpu.location})
                 return Predictions(item, inputs, rows, elsewhere)
             if changes:
                 rows = _with_changes(run, item, time_to_spend, others, device, changes)

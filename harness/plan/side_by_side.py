@@ -17,7 +17,7 @@ from placerl.harness.core.progress import Report, part, silent
 from placerl.harness.core.revision import CodeWatch
 from placerl.harness.core.row import Row
 from placerl.harness.measure.conditions import usable_cores
-from placerl.harness.plan import plan
+from placerl.harness.plan import execution
 from placerl.harness.plan.last_result import in_words
 from placerl.harness.runtime.units.process import ProcessUnit
 from placerl.harness.runtime.units.unit import UnitError
@@ -74,14 +74,14 @@ class _SideBySide:
             return total_s - sum(max(cell.estimate_s, 1) for cell in self._cells if cell.due(self._run))
 
         while True:
-            plan.check_unchanged(code, self._run)
+            execution.check_unchanged(code, self._run)
             for cell in self._ready():
                 self._tried.add(cell.key)
                 if cell.one_thread:
                     self._in_hand[self._threads.submit(self._measured, cell)] = cell
                 else:
                     inner = part(report, done_s(), cell.estimate_s, total_s, cell.key)
-                    last(in_words(plan.measure_and_store(self._run, cell, inner, code)))
+                    last(in_words(execution.measure_and_store(self._run, cell, inner, code)))
                     break
             else:
                 if not self._in_hand:
@@ -90,9 +90,9 @@ class _SideBySide:
                 report(done_s(), total_s, ", ".join(cell.key for cell in self._in_hand.values()))
                 for ended in wait(self._in_hand, return_when=FIRST_COMPLETED).done:
                     cell, rows = self._in_hand.pop(ended), ended.result()
-                    plan.check_unchanged(code, self._run)
+                    execution.check_unchanged(code, self._run)
                     cell.store(self._run, rows)
-                    plan.tell_stored(self._run, cell)
+                    execution.tell_stored(self._run, cell)
                     last(in_words(rows))
 
     def _ready(self) -> Iterator[Cell]:

@@ -15,7 +15,7 @@ from types import FrameType
 from placerl.harness.core.interrupts import importing
 from placerl.harness.core.progress import Report
 from placerl.harness.core.revision import CodeWatch
-from placerl.harness.plan import plan
+from placerl.harness.plan import execution
 from placerl.harness.plan.last_result import in_words
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run
@@ -108,7 +108,7 @@ def measure(
         alarm = _Alarm()
         try:
             with alarm.after(left_s):
-                rows = plan.measure_and_store(run, cell, inner, code)
+                rows = execution.measure_and_store(run, cell, inner, code)
         except KeyboardInterrupt:  # what a cell makes of an interruption may be of another class
             if not alarm.rang:
                 raise

@@ -18,7 +18,7 @@ from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import DEFAULT_STRATEGY, VALIDATED, Loop
 from placerl.harness.papers.evidence import ERROR, error_of, mapping_of, number, records, select
 from placerl.harness.papers.number import Number, merge_rows, ratio
-from placerl.harness.plan.plan import PRECISION_PREDICTIONS
+from placerl.harness.plan.cell_kinds import PRECISION_PREDICTIONS
 from placerl.harness.profile.measured import PRECISION_SUITE as PRECISION_PROFILE
 from placerl.harness.report.names import people_s_name
 from placerl.harness.report.rows.libraries import BaselineComparison, Learning

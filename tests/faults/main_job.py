@@ -12,7 +12,7 @@ from pathlib import Path
 
 from placerl.harness.compare.protocol import Worker, WorkerJob
 from placerl.harness.core.progress import silent
-from placerl.harness.plan import plan
+from placerl.harness.plan import execution
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import OtherResult
 from placerl.harness.store.store import Store
@@ -69,7 +69,7 @@ def main(folder, *words):
     folder = Path(folder)
     with Store.open(folder / "store.sqlite") as store:
         run = store.begin_run("quick", "r", MACHINE)
-        plan.execute(run, cells(folder, words), silent)
+        execution.execute(run, cells(folder, words), silent)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from placerl.harness.compare import protocol, registry, rounds
 from placerl.harness.compare.protocol import FailureKind, Worker
 from placerl.harness.core.progress import silent
 from placerl.harness.mapping import Mapping
-from placerl.harness.plan import plan
+from placerl.harness.plan import execution
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Store
 from tests.faults import named_memory
@@ -106,7 +106,7 @@ def test_a_baseline_that_misbehaves_is_one_failed_row(baseline, kind, tmp_path, 
     cells = [before, comparing(baseline, monkeypatch), after]
     with Store.open(path) as store, named_memory.watched() as shared:
         run = store.begin_run("quick", "r", MACHINE)
-        plan.execute(run, cells, silent)
+        execution.execute(run, cells, silent)
     with Store.open(path, read_only=True) as store:
         assert store.cells(1) == ["before", f"compare/cartpole-dqn/{baseline}", "after"]
         failed = [row for row in store.measurements(suite="compare") if row.status == "failed"]
@@ -138,13 +138,13 @@ def test_a_baseline_killed_from_outside_in_the_middle_of_its_job(tmp_path, monke
     killer.start()
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "r", MACHINE)
-        plan.execute(run, [cell], silent)
+        execution.execute(run, [cell], silent)
         killer.join()
         (told,) = [row for row in run.measurements() if row.status == "failed"]
         assert told.failure == FailureKind.CRASH
         assert "signal 9" in told.reason
         assert not cell.finished(run), "the next run tries it again"
-        plan.execute(run, [Cell(cell.key, 1, lambda run, report: [row()])], silent)
+        execution.execute(run, [Cell(cell.key, 1, lambda run, report: [row()])], silent)
         assert cell.finished(run)
 
 

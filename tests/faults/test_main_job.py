@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from placerl.harness.core.progress import silent
-from placerl.harness.plan import plan
+from placerl.harness.plan import execution
 from placerl.harness.store.crash_marker import MAX_CRASHES
 from placerl.harness.store.store import Store
 from tests.faults import main_job
@@ -94,7 +94,7 @@ ON_A_SMALL_DISK = """
     from pathlib import Path
     sys.path.insert(0, sys.argv[1])
     import main_job
-    from placerl.harness.plan import plan as reproduce
+    from placerl.harness.plan import execution
     from placerl.harness.core.errors import UserError
     from placerl.harness.core.progress import silent
     from placerl.harness.store.store import Store
@@ -105,7 +105,7 @@ ON_A_SMALL_DISK = """
     said = {}
     with Store.open(folder / "store.sqlite") as store:
         run = store.begin_run("quick", "r", main_job.MACHINE)
-        reproduce.execute(run, main_job.cells(folder, ["a"]), silent)
+        execution.execute(run, main_job.cells(folder, ["a"]), silent)
         with ballast.open("wb", buffering=0) as file:
             try:
                 while True:
@@ -113,14 +113,14 @@ ON_A_SMALL_DISK = """
             except OSError as error:
                 said["errno"] = error.errno
         try:
-            reproduce.execute(run, main_job.cells(folder, ["a", "b=large", "c"]), silent)
+            execution.execute(run, main_job.cells(folder, ["a", "b=large", "c"]), silent)
         except UserError as error:
             said["error"] = str(error)
         said["kept"] = store.cells(run.record.id)
     ballast.unlink()
     with Store.open(folder / "store.sqlite") as store:
         run = store.begin_run("quick", "r", main_job.MACHINE)
-        reproduce.execute(run, main_job.cells(folder, ["a", "b=large", "c"]), silent)
+        execution.execute(run, main_job.cells(folder, ["a", "b=large", "c"]), silent)
         said["after"] = store.cells(run.record.id)
     said["left"] = sorted(path.name for path in folder.iterdir())
     print(json.dumps(said))
@@ -197,7 +197,7 @@ def test_a_clock_that_jumps_changes_nothing(tmp_path, monkeypatch):
         with Store.open(tmp_path / "store.sqlite") as store:
             run = store.begin_run("quick", "r", main_job.MACHINE)
             assert run.record.id == 1, "the same run goes on"
-            plan.execute(run, main_job.cells(tmp_path, words), silent)
+            execution.execute(run, main_job.cells(tmp_path, words), silent)
             assert store.cells(1) == [word.partition("=")[0] for word in words]
             assert len(store.frame()) == len(words)
     assert looks > 4

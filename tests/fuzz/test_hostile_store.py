@@ -10,7 +10,7 @@ import pytest
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import silent
 from placerl.harness.core.toml_models import LARGEST_FILE_BYTES, read_toml
-from placerl.harness.plan import plan
+from placerl.harness.plan import execution
 from placerl.harness.report import export, site
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.file import LARGEST_STORE_BYTES
@@ -97,7 +97,7 @@ def go_on(path: Path, *, read_only: bool = False) -> None:
     """Measures one more cell."""
     with Store.open(path, read_only=read_only) as store:
         run = store.begin_run("quick", "r", {"fingerprint": "f"})
-        plan.execute(run, [Cell("b", 1, lambda run, report: [ROW])], silent)
+        execution.execute(run, [Cell("b", 1, lambda run, report: [ROW])], silent)
 
 
 def test_a_stored_row_without_a_unit_is_given_none(tmp_path: Path) -> None:

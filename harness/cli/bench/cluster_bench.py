@@ -34,8 +34,7 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.measure import statistics
 from placerl.harness.measure.conditions import conditions
 from placerl.harness.measure.turns import Rounds, in_rounds
-from placerl.harness.plan import plan as reproduce
-from placerl.harness.plan import tiers
+from placerl.harness.plan import execution, tiers
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import BenchResult
 from placerl.harness.store.store import Run, Store
@@ -214,7 +213,7 @@ def same_numbers(pairs: int) -> Sequence[ClusterResult]:
 
 def _here(store: Store, cell: Cell) -> Sequence[float]:
     run = store.begin_run(TIER, "here", {"fingerprint": "here"})
-    return reproduce.measure_now(run, cell, silent)[0].samples
+    return execution.measure_now(run, cell, silent)[0].samples
 
 
 def _over_the_cluster(store: Store, cell: Cell) -> Sequence[float]:

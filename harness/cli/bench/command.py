@@ -21,7 +21,7 @@ from placerl.harness.core.progress import Report, bar
 from placerl.harness.core.revision import RESULTS
 from placerl.harness.core.row import Row
 from placerl.harness.measure import statistics
-from placerl.harness.plan import plan, tiers
+from placerl.harness.plan import execution, tiers
 from placerl.harness.plan.predicting import begin
 from placerl.harness.report import machine_facts
 from placerl.harness.report.text_tables import TextTable, as_markdown
@@ -170,7 +170,7 @@ def _measured(bench: Bench[Any], run: Run, changed: dict[str, Any], again: bool)
         typer.echo("The run holds every cell; --again measures them again.", err=True)
     try:
         with bar(bench.name) as report:
-            plan.execute(run, due, report, report.last)
+            execution.execute(run, due, report, report.last)
     finally:
         bench.close()
     return cells

@@ -10,7 +10,7 @@ from placerl.harness.compare.learning import LearnedTask
 from placerl.harness.compare.own_settings import goals
 from placerl.harness.core.progress import Report
 from placerl.harness.core.row import Row
-from placerl.harness.plan import plan
+from placerl.harness.plan import execution
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run
 from tests.harness.cli.command_line import Placerl, refused
@@ -129,7 +129,7 @@ def test_each_library_has_a_row_on_its_environments_and_one_on_native_ones(
         measured.append(cell.label)
         return []
 
-    monkeypatch.setattr(plan, "measure_now", measure_now)
+    monkeypatch.setattr(execution, "measure_now", measure_now)
     mapping, results = "torch-native-cpu", str(tmp_path / "results")
     outcome = placerl("compare", "cartpole-dqn", "--mapping", mapping, *asked, "--results", results)
     assert outcome.status == 0
@@ -145,7 +145,7 @@ def test_of_all_baselines_those_that_are_a_replay_alone_do_not_refuse_a_mapping(
         measured.append(cell.label)
         return []
 
-    monkeypatch.setattr(plan, "measure_now", measure_now)
+    monkeypatch.setattr(execution, "measure_now", measure_now)
     mapping = ("--mapping", "torch-native-cpu")
     outcome = placerl(
         "compare", "cartpole-dqn", "--baselines", "all", *mapping, "--results", str(tmp_path / "results")

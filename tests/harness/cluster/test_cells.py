@@ -21,8 +21,7 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
-from placerl.harness.plan import plan as reproduce
-from placerl.harness.plan import tiers
+from placerl.harness.plan import execution, tiers
 from placerl.harness.platforms import available_memory, this_machine
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run, Store
@@ -192,7 +191,7 @@ def test_the_same_rows_as_without_a_cluster(
     ]
     assert execute(cluster, tmp_path / "cluster.sqlite", cells) == []
     with Store.open(tmp_path / "here.sqlite") as store:
-        reproduce.execute(store.begin_run("quick", "r", this_machine.describe()), cells, silent)
+        execution.execute(store.begin_run("quick", "r", this_machine.describe()), cells, silent)
 
     def values(name: str) -> dict[str, list[float | None]]:
         with Store.open(tmp_path / f"{name}.sqlite", read_only=True) as store:

@@ -11,7 +11,7 @@ from placerl.harness.compare.own_settings import goals
 from placerl.harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob, WorkerResult
 from placerl.harness.core.progress import silent
 from placerl.harness.core.suites import Suite
-from placerl.harness.plan import plan
+from placerl.harness.plan import execution
 from placerl.harness.store.rows import LearningCurve
 from placerl.harness.store.store import Store
 from tests.harness.report import sample
@@ -136,12 +136,12 @@ def test_a_library_that_was_missing_is_trained_once_it_is_there(
     cell = CurveOf.of(Suite.BENCH_TIME_TO_RETURN, GOAL, "sb3").cell(Extent(500, steps=2000), 0, 1.0)
     with Store.open(f"{tmp_path}/s.sqlite") as store:
         run = store.begin_run("quick", "r", sample.MACHINE)
-        plan.execute(run, [cell], silent)
+        execution.execute(run, [cell], silent)
         (row,) = cell.rows(run)
         assert (row.status, row.reason) == ("not_run", f"{curves._MISSING} sb3")
         assert not cell.due(run)
         built = True
-        plan.execute(run, [cell], silent)
+        execution.execute(run, [cell], silent)
         (row,) = cell.rows(run)
         assert row.value == 500
         assert not cell.due(run)

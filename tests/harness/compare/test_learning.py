@@ -14,7 +14,7 @@ from placerl.harness.compare.protocol import Worker, WorkerResult
 from placerl.harness.core.progress import silent
 from placerl.harness.core.quantities import better
 from placerl.harness.mapping import Mapping
-from placerl.harness.plan import plan
+from placerl.harness.plan import execution
 from placerl.harness.store.store import Store
 from tests.harness.old_form import details_of, replace
 
@@ -204,7 +204,7 @@ def test_no_row_of_one_mapping_stands_for_another(tmp_path, monkeypatch):
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "here"})
         for cells in plans:
-            plan.execute(run, cells[:18], silent)
+            execution.execute(run, cells[:18], silent)
         assert asked == [str(MAPPING)] * 10 + [str(other)] * 10
         systems = ["placerl", "sb3", "placerl, own settings", "placerl (native[dynamic]-native-cpu)", own]
         assert [row.who for row in learning.summaries(run)] == systems
@@ -224,7 +224,7 @@ def test_a_run_is_stored_seed_by_seed_and_summed_up(tmp_path, monkeypatch):
     cells = learning.plan("quick", ["placerl", "other"], MAPPING)[:18]
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "here"})
-        plan.execute(run, cells, silent)
+        execution.execute(run, cells, silent)
         rows = run.measurements(suite="learn")
         assert not [row.reason for row in rows if row.status == "failed"]
         assert len(rows) == 21  # five seeds of each, its end and its best
@@ -244,7 +244,7 @@ def test_rows_name_the_device_of_our_networks(tmp_path, monkeypatch):
     cells = learning.plan("quick", ["placerl", "sb3"], mapping)[:18]
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "here"})
-        plan.execute(run, cells, silent)
+        execution.execute(run, cells, silent)
         found = {(row.who, row.quantity, row.where) for row in run.measurements(suite="learn")}
     systems = {"sb3": "cpu"} | dict.fromkeys(
         (learning.under(side, mapping) for side in (learning.OURS, learning.OWN_SETTINGS)), "cuda"
@@ -260,13 +260,13 @@ def test_a_summary_is_made_anew_once_a_seed_that_failed_has_been_trained(tmp_pat
     ]
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "here"})
-        plan.execute(run, cells, silent)
+        execution.execute(run, cells, silent)
         (before,) = learning.summaries(run)
         assert (before.status, details_of(before)) == ("failed", {"seeds": 0, "failed": 5})
         monkeypatch.setattr(learning.registry, "own_worker", lambda mapping: Counting())
-        plan.execute(run, cells, silent)
+        execution.execute(run, cells, silent)
         (after,) = learning.summaries(run)
         assert (after.status, details_of(after)) == ("ok", {"seeds": 5, "failed": 0})
         held = len(run.measurements(suite="learn"))
-        plan.execute(run, cells, silent)  # nothing is due
+        execution.execute(run, cells, silent)  # nothing is due
         assert len(run.measurements(suite="learn")) == held

@@ -8,7 +8,7 @@ from placerl.harness.compare import night_learning, registry
 from placerl.harness.compare.night_learning import PRIORITISED, UNIFORM, Compared, Learnt, by_task, over_all
 from placerl.harness.compare.own_settings import goals
 from placerl.harness.core.progress import silent
-from placerl.harness.plan import plan
+from placerl.harness.plan import execution
 from placerl.harness.store.store import Store
 from tests.harness.compare.test_curves import Learner
 from tests.harness.report import sample
@@ -96,7 +96,7 @@ def test_a_night_is_stored_training_by_training(tmp_path: object, monkeypatch: p
     cells = [one for one in night_learning.plan(["placerl", "sb3"]) if "/cartpole-ppo/" in one.key][:2]
     with Store.open(f"{tmp_path}/s.sqlite") as store:
         run = store.begin_run("night", "r", sample.MACHINE)
-        plan.execute(run, cells, silent)
+        execution.execute(run, cells, silent)
         rows = night_learning.rows_of(run)
         assert [row.status for row in rows] == ["ok", "not_run"]
         assert len(rows[0].returns_at or ()) == night_learning.EVALUATIONS

@@ -13,7 +13,7 @@ from placerl.harness.papers.fix import training
 from placerl.harness.papers.legs import PIECE_S, SO_FAR, Leg, legs_of
 from placerl.harness.papers.map.figure_10 import PRESAMPLED
 from placerl.harness.papers.relaxed_training import RelaxedTask
-from placerl.harness.plan import plan
+from placerl.harness.plan import execution
 from placerl.harness.runtime.training import Training
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run, Store
@@ -76,17 +76,17 @@ def test_each_leg_needs_the_one_before(tmp_path: Path) -> None:
 def test_a_snapshot_is_removed_when_the_next_leg_is_stored(run: Run) -> None:
     folder = run.path.parent / "trainings" / run.record.key
     for cell, left in zip(cells(run.path), (2, 0), strict=True):
-        plan.execute(run, [cell], silent)
+        execution.execute(run, [cell], silent)
         assert not cell.due(run), cell.rows(run)[0].reason
         assert len(list(folder.iterdir())) == left
 
 
 def test_a_leg_whose_snapshot_is_gone_fails_and_says_what_to_do(run: Run) -> None:
     first, second = cells(run.path)
-    plan.execute(run, [first], silent)
+    execution.execute(run, [first], silent)
     for path in (run.path.parent / "trainings" / run.record.key).iterdir():
         path.unlink()
-    plan.execute(run, [second], silent)
+    execution.execute(run, [second], silent)
     assert second.failed(run)
     assert "with --fresh the training begins again" in second.rows(run)[0].reason
 
@@ -104,13 +104,13 @@ def test_a_leg_that_is_killed_before_its_end_is_trained_again(
         raise KeyboardInterrupt
 
     first, second = cells(run.path)
-    plan.execute(run, [first], silent)
+    execution.execute(run, [first], silent)
     with monkeypatch.context() as killed:
         killed.setattr(Training, "advance", cut)
         with pytest.raises(KeyboardInterrupt):
-            plan.execute(run, [first, second], silent)
+            execution.execute(run, [first, second], silent)
     assert second.due(run)
-    plan.execute(run, [first, second], silent)
+    execution.execute(run, [first, second], silent)
     assert not second.due(run)
 
 

@@ -15,6 +15,7 @@ from placerl.harness.mapping import Mapping
 from placerl.harness.papers import Claim, Outcome, Verdict
 from placerl.harness.papers.fix import training
 from placerl.harness.papers.ppo import table_2_iterations
+from placerl.harness.plan import cell_kinds
 from placerl.harness.plan import plan as reproduce
 from placerl.harness.plan.tiers import TIERS
 from placerl.harness.report import pages, plots
@@ -156,8 +157,8 @@ def test_a_run_under_options_is_read_for_reallocation_and_a_tier_s_own_is_not() 
     item, extent = workloads.load("cartpole-ddpg"), Extent(1.0)
     claim, mapping = claim_of("PRL-T3-reallocation"), Mapping.parse("torch-native-cpu")
     schedule = Schedule(actors=2, processes=2, overlap=4, reallocate=True)
-    moving = reproduce.run_cell(item, 0, extent, resolve(schedule, item, mapping))
-    own = reproduce.run_cell(item, 0, extent)
+    moving = cell_kinds.run_cell(item, 0, extent, resolve(schedule, item, mapping))
+    own = cell_kinds.run_cell(item, 0, extent)
     assert claim.needs_cells([moving.key, own.key], TIERS["quick"]) == {moving.key}
 
 

@@ -11,7 +11,7 @@ import pytest
 from placerl.harness import papers
 from placerl.harness.core.progress import silent
 from placerl.harness.papers import Outcome
-from placerl.harness.plan import plan
+from placerl.harness.plan import execution, plan
 from placerl.harness.plan.tiers import TIERS
 from placerl.harness.report import export, pages, reading
 from placerl.harness.store.store import Store
@@ -46,7 +46,7 @@ def test_a_folder_is_all_that_a_paper_takes(tmp_path: Path) -> None:
     assert [(cell.key, cell.estimate_s) for cell in cells] == [("claim/TOY-F1", tier.experiment_s)]
 
     with Store.open(path) as store:
-        plan.execute(store.begin_run("quick", "revision", MACHINE), cells, silent)
+        execution.execute(store.begin_run("quick", "revision", MACHINE), cells, silent)
         frame = store.frame()
     (verdict,) = papers.evaluate(frame, "TOY")
     assert (verdict.finding.outcome, verdict.finding.ours[0].value) == (Outcome.REPRODUCED, 2.0)

@@ -14,7 +14,7 @@ from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.measure import control_groups
 from placerl.harness.measure.cpu_quota import CpuQuota
 from placerl.harness.measure.noise import Noise
-from placerl.harness.plan import plan, predicting, tiers
+from placerl.harness.plan import cell_kinds, predicting, tiers, under_load
 from placerl.harness.platforms import this_machine
 from placerl.harness.store.rows import PieceTime, PredictedRate
 from placerl.harness.store.store import Run, Store
@@ -55,10 +55,13 @@ def test_a_prediction_without_a_choice_is_made_again_and_returned_alone(
     def predictions(item: Workload, size: int, table: list[Row], *_: object) -> list[Row]:
         return [CHOICE if table else NO_CHOICE]
 
-    monkeypatch.setattr(plan, "last_noise", lambda: None)
-    monkeypatch.setattr(plan.predict, "measurements", predictions)
-    monkeypatch.setattr(plan.measured, "profile", lambda *_: [TIME])
-    profile, prediction = plan.profile_cell(CARTPOLE, 32, QUICK), plan.prediction_cell(CARTPOLE, 32)
+    monkeypatch.setattr(under_load, "last_noise", lambda: None)
+    monkeypatch.setattr(cell_kinds.predict, "measurements", predictions)
+    monkeypatch.setattr(cell_kinds.measured, "profile", lambda *_: [TIME])
+    profile, prediction = (
+        cell_kinds.profile_cell(CARTPOLE, 32, QUICK),
+        cell_kinds.prediction_cell(CARTPOLE, 32),
+    )
     profile.store(run, [profile.failure(RuntimeError("killed"))])
     prediction.store(run, [NO_CHOICE])
     for _ in range(2):
@@ -115,14 +118,14 @@ def test_a_prediction_states_the_quota_and_the_noise_under_which_it_was_made(
     monkeypatch.setattr(control_groups, "ROOT", tmp_path)
     noise = Noise(1.5, 1.5, 1.0, 1.0, 0.8, 0.0, 1.0, None)
     monkeypatch.setattr("placerl.harness.measure.conditions.last_noise", lambda: noise)
-    monkeypatch.setattr(plan, "last_noise", lambda: noise)
-    monkeypatch.setattr(plan, "usable_cores", lambda: [0, 1])
-    monkeypatch.setattr(plan.predict, "measurements", lambda *_: [CHOICE])
-    (row,) = plan.prediction_cell(CARTPOLE, 32).measure(run, silent)
+    monkeypatch.setattr(under_load, "last_noise", lambda: noise)
+    monkeypatch.setattr(under_load, "usable_cores", lambda: [0, 1])
+    monkeypatch.setattr(cell_kinds.predict, "measurements", lambda *_: [CHOICE])
+    (row,) = cell_kinds.prediction_cell(CARTPOLE, 32).measure(run, silent)
     assert details_of(row)["conditions"] == {"quota_cores": 1.5, "noise": noise.to_json()}
     assert (row.value, row.status) == (CHOICE.value, "ok"), "a core is left"
-    monkeypatch.setattr(plan, "usable_cores", lambda: [0])
-    (row,) = plan.prediction_cell(CARTPOLE, 32).measure(run, silent)
+    monkeypatch.setattr(under_load, "usable_cores", lambda: [0])
+    (row,) = cell_kinds.prediction_cell(CARTPOLE, 32).measure(run, silent)
     assert (row.value, row.status, row.reason) == (CHOICE.value, "too_noisy", noise.warning())
 
 
@@ -131,8 +134,8 @@ def test_a_change_of_this_machine_is_predicted_under_the_quota_as_the_machine_it
     run: Run, monkeypatch: pytest.MonkeyPatch, device: str | None
 ) -> None:
     """Both are shown side by side; a mapping without a part on the simulated device is this machine's own."""
-    monkeypatch.setattr(plan, "last_noise", lambda: None)
-    for module in (plan, predicting):
+    monkeypatch.setattr(under_load, "last_noise", lambda: None)
+    for module in (cell_kinds, under_load, predicting):
         monkeypatch.setattr(module, "cpu_quota", lambda: CpuQuota(0.5))
     monkeypatch.setattr(predicting.platforms, "of_this_machine", lambda: None)
     monkeypatch.setattr(predicting.simulated_profile, "with_device", lambda host, _: host)
@@ -148,8 +151,8 @@ def test_with_a_device_own_mappings_keep_their_share_and_those_on_it_have_slower
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A quota of half a core doubles each time of this machine, but none of the board, which is then the choice."""
-    monkeypatch.setattr(plan, "last_noise", lambda: None)
-    monkeypatch.setattr(plan, "cpu_quota", lambda: CpuQuota(0.5))
+    monkeypatch.setattr(under_load, "last_noise", lambda: None)
+    monkeypatch.setattr(under_load, "cpu_quota", lambda: CpuQuota(0.5))
     here, there = replace(TIME, value=1e-3), replace(TIME, value=1.5e-3, device="fpga:u200")
 
     def predictions(times: Sequence[PieceTime]) -> list[PredictedRate]:
@@ -165,11 +168,11 @@ def test_with_a_device_own_mappings_keep_their_share_and_those_on_it_have_slower
             for mapping, rate in rates.items()
         ]
 
-    rows = plan.beside_added(predictions, [here, there], {"fpga:u200"})
+    rows = under_load.beside_added(predictions, [here, there], {"fpga:u200"})
     assert [row.value for row in rows] == pytest.approx([500, 1 / 3.5e-3, 1 / 1.5e-3])
     assert [row.chosen for row in rows] == [False, False, True]
-    monkeypatch.setattr(plan, "cpu_quota", lambda: CpuQuota(2.0))
-    assert plan.beside_added(predictions, [here, there], {"fpga:u200"}) == predictions([here, there])
+    monkeypatch.setattr(under_load, "cpu_quota", lambda: CpuQuota(2.0))
+    assert under_load.beside_added(predictions, [here, there], {"fpga:u200"}) == predictions([here, there])
 
 
 @pytest.mark.parametrize(
@@ -187,8 +190,8 @@ def test_a_stored_prediction_of_busy_threads_needs_their_cores_now(
     run: Run, monkeypatch: pytest.MonkeyPatch, strategy: str, cores: int, status: str
 ) -> None:
     """Others keep 0.8 cores busy, which they did not when it was made."""
-    monkeypatch.setattr(plan, "last_noise", lambda: Noise(1.4, 1.4, 1.0, 1.0, 0.8, 0.0, 1.0, None))
-    monkeypatch.setattr(plan, "usable_cores", lambda: list(range(cores)))
+    monkeypatch.setattr(under_load, "last_noise", lambda: Noise(1.4, 1.4, 1.0, 1.0, 0.8, 0.0, 1.0, None))
+    monkeypatch.setattr(under_load, "usable_cores", lambda: list(range(cores)))
     monkeypatch.setattr(predicting, "held", lambda *_: [TIME, replace(CHOICE, backend=strategy)])
     (row,) = predicting.predicted(run, CARTPOLE, QUICK)
     assert row.status == status
@@ -201,7 +204,7 @@ def test_simulations_that_lacked_their_tools_are_made_and_shown_alone_once_these
     cycles = replace(TIME, suite="simulated_profile", device="fpga:u200", provenance=Provenance.SIMULATED)
     peak = replace(cycles, suite="roofs", quantity="peak", unit="FLOP/s")
     lacking = replace(cycles, value=None, status="not_run", reason="needs amaranth")
-    monkeypatch.setattr(plan.timed_block, "unavailable_reason", lambda: "")
-    monkeypatch.setattr(plan.simulated, "profile", lambda *_: [cycles, peak])
-    plan.simulated_cell(CARTPOLE, 32, "fpga:u200").store(run, [lacking])
+    monkeypatch.setattr(cell_kinds.timed_block, "unavailable_reason", lambda: "")
+    monkeypatch.setattr(cell_kinds.simulated, "profile", lambda *_: [cycles, peak])
+    cell_kinds.simulated_cell(CARTPOLE, 32, "fpga:u200").store(run, [lacking])
     assert predicting.simulated(run, CARTPOLE, "fpga:u200") == [cycles]

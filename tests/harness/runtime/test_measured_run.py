@@ -13,7 +13,7 @@ from placerl.harness.core.row import Row
 from placerl.harness.loop.schedule import STRICT, Environments, Fusion, Schedule
 from placerl.harness.mapping import Mapping
 from placerl.harness.measure.episodes import EPISODES
-from placerl.harness.plan import plan
+from placerl.harness.plan import cell_kinds, execution
 from placerl.harness.platforms.energy import Counter, EnergyMeter
 from placerl.harness.runtime import measured_run
 from placerl.harness.runtime.measured_run import Extent, start
@@ -165,11 +165,11 @@ def test_ctrl_c_keeps_the_stretches_that_had_ended_and_leaves_the_run_due(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     calls = interrupted_in(3, monkeypatch)
-    cell = plan.run_cell(CARTPOLE, 0, Extent(steps=10**9), resolve(STRICT, CARTPOLE, TORCH))
+    cell = cell_kinds.run_cell(CARTPOLE, 0, Extent(steps=10**9), resolve(STRICT, CARTPOLE, TORCH))
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "machine"})
         with pytest.raises(KeyboardInterrupt):
-            plan.execute(run, [cell], silent)
+            execution.execute(run, [cell], silent)
         rows = {row.quantity: row for row in run.measurements(suite="run")}
         assert rows["failure"].reason == "interrupted"
         assert rows["gradient_steps_per_s"].gradient_steps == sum(calls[:2])
@@ -180,11 +180,11 @@ def test_ctrl_c_before_the_first_stretch_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     interrupted_in(1, monkeypatch)
-    cell = plan.run_cell(CARTPOLE, 0, Extent(steps=10), resolve(STRICT, CARTPOLE, TORCH))
+    cell = cell_kinds.run_cell(CARTPOLE, 0, Extent(steps=10), resolve(STRICT, CARTPOLE, TORCH))
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "machine"})
         with pytest.raises(KeyboardInterrupt):
-            plan.measure_now(run, cell, silent)
+            execution.measure_now(run, cell, silent)
         assert not run.measurements()
 
 

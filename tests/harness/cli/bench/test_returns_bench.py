@@ -12,7 +12,7 @@ from placerl.harness.compare.learning import LearnedTask
 from placerl.harness.compare.protocol import Worker
 from placerl.harness.core.progress import silent
 from placerl.harness.mapping import Mapping
-from placerl.harness.plan import plan
+from placerl.harness.plan import execution
 from placerl.harness.store.store import Store
 from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.report import sample
@@ -52,7 +52,7 @@ def test_a_score_is_the_mean_of_the_middle_seeds_and_is_compared_with_the_first_
     with Store.open(tmp_path / "s.sqlite") as store:
         run = store.begin_run("quick", "r", sample.MACHINE)
         asked = study()
-        plan.execute(run, asked.cells(), silent)
+        execution.execute(run, asked.cells(), silent)
         rows = run.measurements()
         floats, rounded = asked.summaries(rows)
         assert (floats.value, rounded.value) == (28, 23), "10 x seed + batch size, 5 less in bfloat16"
@@ -73,10 +73,10 @@ def test_below_the_interval_is_less_and_too_few_seeds_are_no_verdict(fake: None,
     with Store.open(tmp_path / "s.sqlite") as store:
         run = store.begin_run("quick", "r", sample.MACHINE)
         few = study(3)
-        plan.execute(run, few.cells(), silent)
+        execution.execute(run, few.cells(), silent)
         assert [row.at_least_first for row in few.summaries(run.measurements())] == [None, None]
         more = study(5)
-        plan.execute(run, more.cells(), silent)
+        execution.execute(run, more.cells(), silent)
         floats, rounded = more.summaries(run.measurements())
     assert floats.low is not None
     lower = replace(rounded, value=floats.low - 1, low=None, high=None)

@@ -19,7 +19,7 @@ from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Interrupted, Row
-from placerl.harness.plan import plan
+from placerl.harness.plan import execution
 from placerl.harness.runtime import measured_run
 from placerl.harness.store.rows import TrainingResult
 from placerl.harness.store.store import Store
@@ -59,7 +59,7 @@ def returns(monkeypatch: pytest.MonkeyPatch) -> dict[int, float]:
 
 def trained(run: object, settings: Settings, seeds: int, misses: int) -> list[str]:
     cells = [settings.cell(seed, misses) for seed in range(seeds)]
-    plan.execute(run, cells, silent)
+    execution.execute(run, cells, silent)
     return [row.status for cell in cells for row in cell.rows(run)]
 
 
@@ -147,7 +147,7 @@ def test_what_was_trained_is_not_trained_again(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.sqlite") as store:
         run = store.begin_run("quick", "r", sample.MACHINE)
         cell = Settings("brief", short, 20).cell(0, 2)
-        plan.execute(run, [cell], silent)
+        execution.execute(run, [cell], silent)
         assert not cell.due(run)
 
 
@@ -160,7 +160,7 @@ def test_an_interrupted_training_leaves_nothing(tmp_path: Path, monkeypatch: pyt
         run = store.begin_run("quick", "r", sample.MACHINE)
         cell = SETTINGS.cell(0, 2)
         with pytest.raises(Interrupted):
-            plan.execute(run, [cell], silent)
+            execution.execute(run, [cell], silent)
         assert cell.due(run)
         assert not cell.rows(run)
 
@@ -185,7 +185,7 @@ def test_a_training_is_stored_with_the_name_of_its_settings(tmp_path: Path) -> N
     with Store.open(tmp_path / "s.sqlite") as store:
         run = store.begin_run("quick", "r", sample.MACHINE)
         cell = Settings("brief", short, 20).cell(0, 2)
-        plan.execute(run, [cell], silent)
+        execution.execute(run, [cell], silent)
         rows = [row for row in cell.rows(run) if isinstance(row, TrainingResult)]
     assert {row.tried for row in rows} == {"brief"}
     assert any(learnt(row) is not None for row in rows)

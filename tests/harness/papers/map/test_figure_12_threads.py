@@ -12,7 +12,7 @@ from placerl.harness.papers import Outcome, Verdict
 from placerl.harness.papers.map import figure_12_threads
 from placerl.harness.papers.map.atomic_tree import AtomicSumTree
 from placerl.harness.papers.map.figure_12_threads import EXPERIMENT, FIND, UPDATE, sides
-from placerl.harness.plan import plan, tiers
+from placerl.harness.plan import execution, plan, tiers
 from placerl.harness.store.store import Store
 from tests.harness.old_form import details_of, replace, row_of
 from tests.harness.papers.rows import claim_of, frame_of
@@ -56,7 +56,7 @@ def test_what_is_measured_leads_to_a_verdict(monkeypatch: pytest.MonkeyPatch, tm
     (cell,) = (c for c in plan.plan(no_time) if c.key == "claim/MAP-F12-threads")
     with Store.open(tmp_path / "store.sqlite") as store:
         run = store.begin_run("quick", "revision", {"fingerprint": "test-machine"})
-        plan.execute(run, [cell], silent)
+        execution.execute(run, [cell], silent)
         frame = store.frame()
     claim = claim_of("MAP-F12-threads")
     assert claim.needs_cells([cell.key], no_time) == {cell.key}

@@ -16,7 +16,7 @@ from placerl.harness.core.progress import Report, silent
 from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.revision import CodeWatch
 from placerl.harness.core.row import Interrupted, Row
-from placerl.harness.plan import plan
+from placerl.harness.plan import execution
 from placerl.harness.platforms.available_memory import NotEnoughMemory
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.crash_marker import MAX_CRASHES
@@ -34,7 +34,7 @@ def test_a_finished_cell_is_not_measured_again(run: Run) -> None:
         return [row(1.0)]
 
     for _ in range(2):
-        plan.execute(run, [Cell("a", 1, measure)], silent)
+        execution.execute(run, [Cell("a", 1, measure)], silent)
     assert len(calls) == 1
 
 
@@ -43,14 +43,14 @@ def test_a_cell_that_raises_is_stored_the_rest_goes_on_and_it_is_due_again(run: 
         raise RuntimeError("the disk is on fire")
 
     cells = [Cell("run/a", 1, broken), Cell("run/b", 1, lambda run, report: [row(2.0)])]
-    plan.execute(run, cells, silent)
+    execution.execute(run, cells, silent)
     failed, fine = run.measurements()
     assert (failed.status, failed.value) == ("failed", None)
     assert "the disk is on fire" in failed.reason
     assert fine.value == 2.0
 
     mended = [replace(cells[0], measure=lambda run, report: [row(1.0)]), cells[1]]
-    plan.execute(run, mended, silent)
+    execution.execute(run, mended, silent)
     assert [item.value for item in run.measurements()] == [None, 2.0, 1.0]
 
 
@@ -65,7 +65,7 @@ def test_a_cell_that_the_memory_does_not_hold_is_not_run_and_tried_again(run: Ru
         return [row(1.0)]
 
     cell = Cell("claim/large", 1, measure)
-    plan.execute(run, [cell], silent)
+    execution.execute(run, [cell], silent)
     (missing,) = run.measurements()
     assert (missing.status, missing.value, missing.reason) == (
         "not_run",
@@ -74,7 +74,7 @@ def test_a_cell_that_the_memory_does_not_hold_is_not_run_and_tried_again(run: Ru
     )
     assert cell.due(run)
     for _ in range(2):
-        plan.execute(run, [cell], silent)
+        execution.execute(run, [cell], silent)
         assert [found.value for found in cell.rows(run)] == [1.0]
     assert len(tried) == 2
 
@@ -84,7 +84,7 @@ def test_a_failure_is_of_the_kind_that_the_cell_would_have_told(provenance: Prov
     def broken(run: Run, report: Report) -> list[Row]:
         raise RuntimeError("no hardware")
 
-    plan.execute(run, [Cell("profile/a", 1, broken, provenance=provenance)], silent)
+    execution.execute(run, [Cell("profile/a", 1, broken, provenance=provenance)], silent)
     (failed,) = run.measurements()
     assert (failed.status, failed.provenance) == ("failed", provenance)
 
@@ -95,7 +95,7 @@ def test_what_is_stale_is_measured_again(run: Run) -> None:
         "a", 1, lambda run, report: measured.append(1) or [row(1.0)], stale=lambda run: len(measured) < 2
     )
     for _ in range(3):
-        plan.execute(run, [cell], silent)
+        execution.execute(run, [cell], silent)
     assert len(measured) == 2
 
 
@@ -107,7 +107,7 @@ def test_progress_goes_by_the_expected_seconds_and_each_cell_counts_for_one_at_l
         return [row(1.0)]
 
     cells = [Cell("a", 0, half), Cell("b", 9, half), Cell("c", 0.5, half)]
-    plan.execute(run, cells, lambda *progress: said.append(progress))
+    execution.execute(run, cells, lambda *progress: said.append(progress))
     assert said == [
         (0, 11, "a"),
         (0.5, 11, "a: half"),
@@ -125,7 +125,7 @@ def test_a_cell_that_the_process_died_in_again_and_again_is_recorded_as_failed(
 ) -> None:
     noted = run.path.with_name(f"{run.path.name}-in-hand")
     noted.write_text(json.dumps({"cell": "run/a", "deaths": deaths}))
-    plan.execute(run, [Cell("run/a", 1, lambda run, report: [row(1.0)])], silent)
+    execution.execute(run, [Cell("run/a", 1, lambda run, report: [row(1.0)])], silent)
     (found,) = run.measurements()
     assert found.status == status
     assert (f"died in it {deaths} times" in found.reason) == (status == "failed")
@@ -140,7 +140,7 @@ def test_a_cell_that_is_interrupted_keeps_the_rows_that_it_has(run: Run) -> None
 
     for rows in ([], [row(3.0)]):
         with pytest.raises(KeyboardInterrupt):
-            plan.execute(run, [interrupted(rows)], silent)
+            execution.execute(run, [interrupted(rows)], silent)
         assert [one.value for one in run.measurements()] == [one.value for one in rows]
         assert interrupted([]).finished(run) == bool(rows)
 
@@ -154,7 +154,7 @@ def working_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     own = ["-c", "user.name=test", "-c", "user.email=test@example.invalid"]
     for command in (["init"], ["add", "."], ["commit", "-m", "all"]):
         subprocess.run(["git", *own, *command], cwd=folder, check=True, capture_output=True)
-    monkeypatch.setattr(plan, "CodeWatch", lambda: CodeWatch(folder))
+    monkeypatch.setattr(execution, "CodeWatch", lambda: CodeWatch(folder))
     return folder
 
 
@@ -178,7 +178,7 @@ def test_a_run_whose_code_is_edited_stops_and_keeps_what_finished_before(
     said = "code: revision: found .*edited.*; allowed: revision until .*finished cells are kept"
     expected = pytest.raises(Interrupted) if raises is Interrupted else pytest.raises(UserError, match=said)
     with expected:
-        plan.execute(run, cells, silent)
+        execution.execute(run, cells, silent)
     assert [one.value for one in run.measurements()] == [1.0]
     assert not run.path.with_name(f"{run.path.name}-in-hand").exists()
 
@@ -188,7 +188,9 @@ def test_a_cell_is_not_begun_with_code_that_was_edited_after_another_ended(
 ) -> None:
     cells = [Cell(key, 1, lambda run, report: [row(1.0)]) for key in "ab"]
     with pytest.raises(UserError, match="edited"):
-        plan.execute(run, cells, silent, lambda said: (working_copy / "code.py").write_text("2") and None)
+        execution.execute(
+            run, cells, silent, lambda said: (working_copy / "code.py").write_text("2") and None
+        )
     assert run.cells() == ["a"]
 
 
@@ -200,21 +202,21 @@ def test_rows_measured_now_are_not_stored_if_the_code_was_edited_meanwhile(
         return [row(1.0)]
 
     with pytest.raises(UserError, match="edited"):
-        plan.measure_now(run, Cell("a", 1, edited), silent)
+        execution.measure_now(run, Cell("a", 1, edited), silent)
     assert run.cells() == []
 
 
 def test_what_is_measured_now_is_measured_again_and_its_errors_are_the_caller_s(run: Run) -> None:
     cell = Cell("a", 1, lambda run, report: [row(1.0)])
     for number in (1, 2):
-        assert plan.measure_now(run, cell, silent) == [row(1.0)]
+        assert execution.measure_now(run, cell, silent) == [row(1.0)]
         assert len(run.measurements()) == number
     with pytest.raises(ZeroDivisionError):
-        plan.measure_now(run, Cell("a", 1, lambda run, report: 1 // 0), silent)
+        execution.measure_now(run, Cell("a", 1, lambda run, report: 1 // 0), silent)
     assert len(run.measurements()) == 2
 
 
-@pytest.mark.parametrize("measure", [plan.execute, plan.measure_now])
+@pytest.mark.parametrize("measure", [execution.execute, execution.measure_now])
 def test_a_cell_and_its_peak_are_one_change_of_the_store(
     run: Run, monkeypatch: pytest.MonkeyPatch, measure: Any
 ) -> None:
@@ -227,15 +229,15 @@ def test_a_cell_and_its_peak_are_one_change_of_the_store(
     monkeypatch.setattr(CellPeak, "store", break_off)
     cell = Cell("run/a", 1, lambda run, report: [row(1.0)])
     with recorded(run), pytest.raises(KeyboardInterrupt):
-        measure(run, [cell] if measure == plan.execute else cell, silent)
+        measure(run, [cell] if measure == execution.execute else cell, silent)
     assert "run/a" not in run.cells()
 
 
 def test_while_peaks_are_recorded_each_cell_stores_its_own(run: Run) -> None:
     cells = [Cell(key, 1, lambda run, report: [row(1.0)]) for key in ("run/a", "run/b")]
     with recorded(run):
-        plan.execute(run, cells, silent)
-        plan.measure_now(run, cells[0], silent)
+        execution.execute(run, cells, silent)
+        execution.measure_now(run, cells[0], silent)
     peaks = [name for name in run.cells() if name.startswith("memory/run")]
     assert peaks == ["memory/run/a", "memory/run/b", "memory/run/a#2"]
     assert all((one.value or 0) > 10**7 for one in run.measurements(suite="memory"))
@@ -243,7 +245,7 @@ def test_while_peaks_are_recorded_each_cell_stores_its_own(run: Run) -> None:
 
 SCRIPT = """
 import sys
-from placerl.harness.plan import plan as reproduce
+from placerl.harness.plan import execution, plan as reproduce
 from placerl.harness.core.progress import silent
 from placerl.harness.store.store import Store
 from placerl.harness.plan.tiers import Tier
@@ -252,7 +254,7 @@ tier = Tier("tiny", ("cartpole-dqn",), (32,), profile_s=2, experiment_s=1, run_s
 run = Store.open(sys.argv[1]).begin_run("tiny", "revision", {"fingerprint": "here"})
 print("begun", flush=True)
 cells = [cell for cell in reproduce.plan(tier) if not cell.key.startswith(("compare", "simulated", "claim/FIX"))]
-reproduce.execute(run, cells, silent)
+execution.execute(run, cells, silent)
 """
 
 
