@@ -20,7 +20,7 @@ from placerl.harness.profile.cases.training import TimedTraining, case_name, tra
 from placerl.harness.runtime.simulated_parts import is_simulated
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run
-from placerl.harness.validate import plan
+from placerl.harness.validate import piece_times, tried
 from placerl.harness.validate.rows import SUITE, achieved
 from placerl.harness.workloads import Workload
 
@@ -48,7 +48,7 @@ def mappings(item: Workload, kind: str) -> list[Mapping]:
 
     chosen = [
         mapping
-        for mapping in plan.mappings(item)
+        for mapping in tried.mappings(item)
         if not is_simulated(mapping)
         and (there(mapping.learner) or there(mapping.rmm))
         and all(there(part) or part == NATIVE for part in (mapping.learner, mapping.rmm))
@@ -81,10 +81,10 @@ def trained(
         for loop in LOOPS
     }
     with closing(parts):
-        timings = plan.timed(
+        timings = piece_times.timed(
             [one.case for one in trainings.values()],
             report,
-            warm_up_calls=plan.WARM_UP_CALLS,
+            warm_up_calls=piece_times.WARM_UP_CALLS,
             budget_s=budget_s,
             fewest_rounds=FEWEST_ROUNDS,
         )

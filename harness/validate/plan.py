@@ -19,7 +19,7 @@ use it run in virtual time, and their rows are `simulated`, or `modelled` if the
 (`harness.runtime.simulated_parts`). A strategy chooses once without and once with it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from time import perf_counter
@@ -28,39 +28,24 @@ from typing import Any
 from placerl.harness import workloads
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.progress import Report
-from placerl.harness.core.provenance import Provenance
 from placerl.harness.core.row import Row
 from placerl.harness.core.suites import Suite
-from placerl.harness.loop.recorder import PIECE_S
-from placerl.harness.loop.schedule import STRICT, Fusion
+from placerl.harness.loop.schedule import STRICT
 from placerl.harness.mapping import VALIDATED, Loop, Platform, Problem, predict
-from placerl.harness.mapping import Mapping as Placement
-from placerl.harness.mapping.candidates import COMPARED_ONLY
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.strategies.composed_loop import NAMES
-from placerl.harness.mapping.target import CPU, NATIVE
-from placerl.harness.measure import protocol as measure
-from placerl.harness.measure.conditions import default_core
-from placerl.harness.pieces.learners import learner_targets
-from placerl.harness.pieces.storage import fitted, storing_devices
-from placerl.harness.platforms import PlatformFile, of_this_machine
-from placerl.harness.profile import simulated
-from placerl.harness.profile.cases import PrimitiveCase, distinct, piece_cases, primitive_cases
-from placerl.harness.profile.cases.rounds import at_storage
-from placerl.harness.profile.cases.shared_parts import SharedParts, managers
+from placerl.harness.pieces.storage import fitted
+from placerl.harness.platforms import of_this_machine
+from placerl.harness.profile.cases import distinct
+from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.profile.cases.training import TimedTraining, case_name, training_case
 from placerl.harness.profile.cases.validation_rounds import (
     FPGA,
-    fpga_unavailable_reason,
-    provenance_of,
-    validation_cases,
 )
-from placerl.harness.runtime import mapped_parts
-from placerl.harness.runtime.fusions import fusions
-from placerl.harness.runtime.resolve import runs_free
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import ComparisonResult, MachinePeak, PieceTime, PredictedRate
 from placerl.harness.store.store import Run as StoredRun
+from placerl.harness.validate import piece_times, tried
 from placerl.harness.validate.narrowing import Narrowing, dropped, races, slower_among
 from placerl.harness.validate.regret import regrets
 from placerl.harness.validate.rows import (
@@ -79,8 +64,6 @@ from placerl.harness.workloads import Workload
 from placerl.primitives.quantization.precision import FLOAT_32
 
 PRECISION_SUITE = Suite.PRECISION_VALIDATION
-BOARD = "fpga:u200"
-"""The simulated FPGA's name in `harness.profile.simulated`. Mappings name it `fpga`, because there is only one."""
 BATCH_SIZES = (32, 256, 2048, 16384)
 GRIDS: dict[str, dict[str, tuple[int, ...]]] = {
     "quick": {"cartpole-ddpg": (32, 256, 2048), "cartpole-dqn": (32, 256), "hopper-ddpg": (32, 256)},
@@ -121,22 +104,6 @@ checks after 8 minutes.
 """
 PREDICTING_SHARE = 0.1
 """Share of a cell's seconds that is kept for its predictions, which follow the rounds."""
-WARM_UP_CALLS = 1
-"""Blocks of calls of a case before the length of its blocks is found: its check, and what finds the length of a
-training's calls, have run before.
-"""
-PROTOCOL = measure.Protocol(
-    rounds=30,
-    block_s=20e-3,
-    piece_s=PIECE_S,
-    lead_in_calls=1,
-    largest_block=1024,
-    long_block_s=60e-3,
-    threads=1,
-)
-"""How trainings and pieces are timed in the same rounds; with large batches or simulations a case has fewer blocks.
-PyTorch has one thread; a mapping's other parts have cores of their own.
-"""
 
 
 def cells(
@@ -205,81 +172,6 @@ def cell(item: Workload, batch_size: int, budget_s: float, precisions: Sequence[
     return Cell(f"{SUITE}/{item.name}/{batch_size}", budget_s, measured, item.name)
 
 
-def mappings(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
-    """Return every mapping (backends of learner, replay management and storage) that can run on this machine.
-
-    The storage is on the host, or on the device of the learner or of the replay management, because performance
-    models choose among these places (`harness.mapping.candidates`). Mappings with the simulated FPGA are last.
-    An on-policy algorithm has no replay management to place.
-
-    Args:
-        precisions: numeric precisions of the learners in addition to float32, such as "bfloat16".
-    """
-    of_machine = [mapping for mapping in _of_this_machine(item, precisions) if _can_run(item, mapping)]
-    if item.algorithm.name == "ppo" or not item.replay.prioritized or fpga_unavailable_reason():
-        return of_machine
-    learners = list(dict.fromkeys(mapping.learner for mapping in of_machine))
-    rmms = list(dict.fromkeys(mapping.rmm for mapping in of_machine))
-    pairs = [(FPGA, rmm) for rmm in rmms] + [(learner, FPGA) for learner in (*learners, FPGA)]
-    places = [CPU, FPGA, *dict.fromkeys(mapping.storage for mapping in of_machine if mapping.storage != CPU)]
-    return of_machine + [
-        Placement(*pair, storage)
-        for pair in pairs
-        for storage in places
-        if storage == CPU or at_storage(pair, storage)
-    ]
-
-
-def unsupported(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
-    """Return the mappings (backends of learner, replay management and storage) that cannot run the workload.
-
-    They are built from the learners and replay managers of this machine.
-    """
-    return [mapping for mapping in _of_this_machine(item, precisions) if not _can_run(item, mapping)]
-
-
-def _of_this_machine(item: Workload, precisions: Sequence[str] = ()) -> list[Placement]:
-    on_policy = item.algorithm.name == "ppo"
-    rmms = [NATIVE] if on_policy else [rmm for rmm in managers(item) if rmm.backend not in COMPARED_ONLY]
-    learners = learner_targets((FLOAT_32, *precisions))
-    on_host = [Placement(learner, rmm, CPU) for learner in learners for rmm in rmms]
-    if on_policy:
-        return on_host
-    return on_host + [
-        Placement(learner, rmm, storage)
-        for storage in storing_devices()
-        for learner in learners
-        for rmm in rmms
-        if at_storage((learner, rmm), storage)
-    ]
-
-
-def _can_run(item: Workload, mapping: Placement) -> bool:
-    try:
-        mapped_parts.check(item, mapping)
-    except UserError:
-        return False
-    return True
-
-
-def loops(item: Workload, mapping: Placement) -> tuple[Loop, ...]:
-    """Return the forms of the training loop (orders of its calls) in which a mapping is run.
-
-    The fused and the overlapped loop are always among them for an off-policy algorithm. The strict loop is added if
-    something can be fused, because it equals the fused loop otherwise, and the relaxed loop if the replay is
-    prioritised. Performance models choose for each form among all mappings, so every mapping runs in all of these. The
-    concurrent loop is added for the mapping whose parts are all native, if there are cores for it.
-    On-policy training runs only in the fused loop.
-    """
-    if item.algorithm.name == "ppo":
-        return (Loop.FUSED,)
-    fuses = fusions(item, mapping, 0)[-1] is not Fusion.NONE
-    apart = (Loop.STRICT,) if fuses else ()
-    managed = (Loop.RELAXED,) if item.replay.prioritized else ()
-    free = (Loop.CONCURRENT,) if runs_free(item, mapping) else ()
-    return (Loop.FUSED, *apart, Loop.OVERLAPPED, *managed, *free)
-
-
 def validate(
     item: Workload,
     batch_size: int,
@@ -307,19 +199,19 @@ def validate(
     end_s = perf_counter() + budget_s
     problem, small = problem_of(item, batch_size), fitted(item)
     parts = SharedParts(small, problem)
-    pieces = _pieces(item, small, problem, parts, (FLOAT_32, *precisions))
+    pieces = piece_times.timed_pieces(item, small, problem, parts, (FLOAT_32, *precisions))
     runs: dict[str, TimedTraining] = {}
     trainings = {
         (mapping, loop): training_case(small, problem, mapping, runs, loop, parts)
-        for mapping in mappings(item, precisions)
-        for loop in loops(item, mapping)
+        for mapping in tried.mappings(item, precisions)
+        for loop in tried.loops(item, mapping)
     }
     simulates = any(FPGA in (mapping.learner, mapping.rmm) for mapping, _ in trainings)
-    stated = list(board_rows(item, batch_size, problem)) if simulates else []
+    stated = list(piece_times.board_rows(item, batch_size, problem)) if simulates else []
     board = [row for row in stated if isinstance(row, PieceTime)]
     platforms = [(platform, False)]
     if board:
-        platforms.append((_with_board(), True))
+        platforms.append((piece_times.with_board(), True))
     run_races = races(trainings, VALIDATED.values(), platforms)
     narrowing = Narrowing(
         run_races,
@@ -330,11 +222,11 @@ def validate(
         problem,
     )
     with closing(parts):
-        timings = timed(
+        timings = piece_times.timed(
             [*distinct(pieces), *(one.case for one in trainings.values())],
             report,
             narrowing,
-            warm_up_calls=WARM_UP_CALLS,
+            warm_up_calls=piece_times.WARM_UP_CALLS,
             budget_s=(1 - PREDICTING_SHARE) * max(0.0, end_s - perf_counter()),
             ends_within=True,
         )
@@ -353,8 +245,8 @@ def validate(
         )
         for mapping, loop in trainings
     }
-    profile = [*piece_rows(pieces, timings, item, batch_size), *board]
-    table = Profile(profile, [*rounds_of(pieces, timings), *({} for _ in board)], batch_size)
+    profile = [*piece_times.piece_rows(pieces, timings, item, batch_size), *board]
+    table = Profile(profile, [*piece_times.rounds_of(pieces, timings), *({} for _ in board)], batch_size)
     predicted = _predictions(item, problem, profile, table, platform, ran)
     overlapped = VALIDATED[NAMES[Loop.OVERLAPPED]]
     in_turn = [one for one in ran.values() if one.loop is Loop.FUSED]
@@ -366,108 +258,9 @@ def validate(
         *regrets(predicted, ran, slower),
         *overheads(predicted, ran, overlapped, table, problem, platform),
         *portabilities(
-            fields, in_turn, baselines or {}, item.algorithm.name, slower, unsupported(item, precisions)
+            fields, in_turn, baselines or {}, item.algorithm.name, slower, tried.unsupported(item, precisions)
         ),
     ]
-
-
-def _pieces(
-    item: Workload, small: Workload, problem: Problem, parts: SharedParts, precisions: Sequence[str]
-) -> list[PrimitiveCase]:
-    """Return the calls from which throughput is predicted."""
-    pieces = [
-        *primitive_cases(item, problem.batch_size, precisions),
-        *piece_cases(item, problem.batch_size, parts, precisions),
-    ]
-    if not problem.on_policy and item.replay.prioritized:
-        pieces += validation_cases(small, problem, parts, precisions)
-    return [one for one in pieces if one.target.backend not in COMPARED_ONLY]
-
-
-def timed(
-    cases: Iterable[measure.Case[Any]], report: Report, narrow: measure.Narrow | None = None, **how: Any
-) -> Mapping[str, measure.Timing]:
-    """Time cases in interleaved rounds, as `PROTOCOL` says.
-
-    Args:
-        how: fields of the protocol that differ, such as `budget_s`.
-    """
-    return measure.measure(
-        cases,
-        replace(PROTOCOL, caller_core=default_core(), **how),
-        progress=lambda done, total: report(done, total, "interleaved rounds"),
-        narrow=narrow,
-    )
-
-
-def _with_board() -> PlatformFile:
-    """Return this machine with the simulated FPGA."""
-    return simulated.with_device(of_this_machine(), BOARD)
-
-
-def piece_rows(
-    pieces: Sequence[PrimitiveCase], timings: Mapping[str, measure.Timing], item: Workload, batch_size: int
-) -> list[PieceTime]:
-    """Return the times of pieces (calls of the training loop) as rows."""
-    rows = (
-        one.timing(timings).measurement(
-            PieceTime,
-            suite=SUITE,
-            workload=item.name,
-            primitive=one.primitive,
-            backend=one.target.kind,
-            device=one.target.device,
-            batch_size=batch_size,
-            target=str(one.target),
-            items_per_call=one.batch_size,
-            **one.columns,
-        )
-        for one in pieces
-    )
-    return [replace(row, provenance=provenance_of(one)) for row, one in zip(rows, pieces, strict=True)]
-
-
-def rounds_of(
-    pieces: Sequence[PrimitiveCase], timings: Mapping[str, measure.Timing]
-) -> list[dict[int, float]]:
-    """Return each piece's seconds by number of the round, as the clock had them.
-
-    A training in the same round ran at the same speed.
-    """
-    of_pieces = (one.timing(timings) for one in pieces)
-    return [dict(zip(timing.clock_rounds, timing.clock_s, strict=True)) for timing in of_pieces]
-
-
-def board_rows(item: Workload, batch_size: int, problem: Problem) -> Iterator[PieceTime | MachinePeak]:
-    """Yield the papers' primitives on the FPGA: cycles at its clock, and the storage at its memory's bandwidth.
-
-    A row of the storage crosses the memory's port once, as in `harness.mapping.roofline` and in virtual time.
-    The rounds that are run have the learner's own number of pipelines, so its times in other numbers are left out.
-    """
-    every = simulated.profile(item, batch_size, BOARD, lambda *_: None)
-    times = [row for row in every if isinstance(row, PieceTime)]
-    used = [row for row in times if not simulated.IN_PIPELINES.fullmatch(row.primitive)]
-    peaks = [row for row in every if isinstance(row, MachinePeak)]
-    both: list[PieceTime | MachinePeak] = [*used, *peaks]
-    for row in both:
-        yield replace(row, suite=SUITE, device=FPGA.device, target=str(FPGA), board=BOARD)
-    speed = _with_board().bytes_per_s(BOARD, BOARD)
-    for primitive, rows in (("storage.gather", batch_size), ("storage.insert", 1)):
-        copied = rows * problem.item_bytes
-        yield PieceTime(
-            suite=SUITE,
-            workload=item.name,
-            primitive=primitive,
-            backend=FPGA.backend,
-            device=FPGA.device,
-            batch_size=batch_size,
-            quantity="time_per_call",
-            provenance=Provenance.MODELLED,
-            value=copied / speed,
-            target=str(FPGA),
-            board=BOARD,
-            formula=f"{copied} B / {speed:g} B/s",
-        )
 
 
 def _predictions(
@@ -492,9 +285,8 @@ def _predictions(
         if row.chosen:
             among.setdefault((row.strategy, row.mapping), []).append(HERE)
     if len(here) < len(profile):
-        with_board = _with_board()
-        more = predict.with_slow_links(item, size, profile, with_board, VALIDATED)
-        platform = with_board
+        platform = piece_times.with_board()
+        more = predict.with_slow_links(item, size, profile, platform, VALIDATED)
         for row in more:
             if row.chosen:
                 among.setdefault((row.strategy, row.mapping), []).append(WITH_SIMULATED)

@@ -17,7 +17,7 @@ from placerl.harness.mapping import Loop, Mapping
 from placerl.harness.mapping.problem import problem_of
 from placerl.harness.mapping.target import CPU, NATIVE
 from placerl.harness.runtime.fusions import fusions
-from placerl.harness.validate import plan
+from placerl.harness.validate import tried
 from placerl.harness.workloads import Workload
 from placerl.primitives.quantization.precision import BFLOAT_16
 
@@ -121,7 +121,7 @@ def space(item: Workload, batch_size: int, cores: int) -> list[Decision]:
         cores: cores that the training may use; no learner has more threads, and no on-policy training more processes
             that step environments.
     """
-    mappings = [one for one in plan.mappings(item, PRECISIONS) if plan.FPGA not in vars(one).values()]
+    mappings = [one for one in tried.mappings(item, PRECISIONS) if tried.FPGA not in vars(one).values()]
     decisions = _on_policy if is_on_policy(item) else _off_policy
     return list(dict.fromkeys(decisions(item, batch_size, mappings, cores)))
 
@@ -135,9 +135,9 @@ def simulated_space(item: Workload, batch_size: int) -> list[Decision]:
     ahead = problem_of(item, batch_size).ahead
     return [
         under(item, mapping, loop, ahead)
-        for mapping in plan.mappings(item)
-        if plan.FPGA in (mapping.learner, mapping.rmm)
-        for loop in plan.loops(item, mapping)
+        for mapping in tried.mappings(item)
+        if tried.FPGA in (mapping.learner, mapping.rmm)
+        for loop in tried.loops(item, mapping)
         if loop is not Loop.STRICT
     ]
 
@@ -157,7 +157,7 @@ def _off_policy(item: Workload, batch_size: int, mappings: list[Mapping], cores:
         if mapping.rmm != NATIVE or mapping.storage != CPU:
             yield under(item, mapping, Loop.FUSED, ahead)
             continue
-        for loop in plan.loops(item, mapping):
+        for loop in tried.loops(item, mapping):
             plain = under(item, mapping, loop, ahead)
             yield plain
             if loop is Loop.STRICT:

@@ -39,7 +39,7 @@ from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.profile.cases.training import TimedTraining, training_case
 from placerl.harness.profile.cases.validation_rounds import FPGA, validation_cases
 from placerl.harness.store.rows import PieceTime
-from placerl.harness.validate import plan
+from placerl.harness.validate import piece_times
 from placerl.harness.validate.finalists import Finalists
 from placerl.harness.validate.rows import Profile
 from placerl.harness.validate.space import (
@@ -166,11 +166,11 @@ class MeasuredCell:
         pieces = {setting: self._shared(setting).pieces for setting in settings}
         every = distinct(piece for some in pieces.values() for piece in some)
         set_threads(1, 1)
-        timings = plan.timed(every, report, budget_s=budget_s, block_s=BLOCK_S, warm_up_s=BLOCK_S)
+        timings = piece_times.timed(every, report, budget_s=budget_s, block_s=BLOCK_S, warm_up_s=BLOCK_S)
         for setting, some in pieces.items():
-            rows = plan.piece_rows(some, timings, self._item, self._batch_size)
+            rows = piece_times.piece_rows(some, timings, self._item, self._batch_size)
             if self._simulated:
-                board = plan.board_rows(self._item, self._batch_size, self._shared(setting).problem)
+                board = piece_times.board_rows(self._item, self._batch_size, self._shared(setting).problem)
                 rows += [row for row in board if isinstance(row, PieceTime)]
             self.tables[setting] = predict.table_from(rows, self._batch_size)
         self._predictions.clear()
@@ -277,12 +277,12 @@ class MeasuredCell:
             return chosen
 
         set_threads(1, 1)
-        timings = plan.timed(
+        timings = piece_times.timed(
             distinct(every),
             report,
             narrow,
             budget_s=max(0.0, budget_s - earlier.spent_s),
-            rounds=max(1, plan.PROTOCOL.rounds - earlier.count),
+            rounds=max(1, piece_times.PROTOCOL.rounds - earlier.count),
         )
         seconds = with_earlier(
             {name: dict(zip(one.clock_rounds, one.clock_s, strict=True)) for name, one in timings.items()}
@@ -294,7 +294,7 @@ class MeasuredCell:
                 finals[choice] = Final(reason=timing.reason)
                 continue
             rates = {number: 1 / s for number, s in seconds[timing.name].items()}
-            rows = plan.piece_rows(pieces[choice], timings, self._item, self._batch_size)
+            rows = piece_times.piece_rows(pieces[choice], timings, self._item, self._batch_size)
             by_piece = [seconds[piece.timing(timings).name] for piece in pieces[choice]]
             errors = self._errors(choice, rows, by_piece, rates)
             finals[choice] = Final(rates, errors, slower=case.case.name not in finalists.left)

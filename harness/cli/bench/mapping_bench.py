@@ -26,7 +26,7 @@ from placerl.harness.profile import simulated
 from placerl.harness.runtime.units.process import ProcessUnit
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.store import Run
-from placerl.harness.validate.plan import BOARD
+from placerl.harness.validate.piece_times import BOARD
 from placerl.harness.validate.study import HOPELESS, StudiedCell, StudyResult, study
 from placerl.harness.validate.study_cell import SUITE, MeasuredCell
 from placerl.harness.validate.study_file import NO_FILE, StudyFile

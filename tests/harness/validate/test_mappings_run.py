@@ -24,7 +24,7 @@ from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.runtime import mapped_parts
 from placerl.harness.runtime.fusions import fusions
 from placerl.harness.runtime.resolve import runs_free
-from placerl.harness.validate import plan
+from placerl.harness.validate import piece_times, plan, tried
 from placerl.harness.validate import rows as validation_rows
 from placerl.primitives.quantization.precision import FLOAT_32
 from tests.harness.old_form import details_of
@@ -59,13 +59,13 @@ def test_what_the_workload_cannot_run_under_is_no_choice_of_ours_either(
         check(item, mapping)
 
     monkeypatch.setattr(mapped_parts, "check", without_native)
-    monkeypatch.setattr(plan, "fpga_unavailable_reason", lambda: "left out")
-    lacking = plan.unsupported(item)
+    monkeypatch.setattr(tried, "fpga_unavailable_reason", lambda: "left out")
+    lacking = tried.unsupported(item)
     assert {mapping.learner.backend for mapping in lacking} == {"native"}
-    more = plan.unsupported(item, ("fixed32",))
+    more = tried.unsupported(item, ("fixed32",))
     assert {str(mapping.learner) for mapping in more} == {"native", "native[fixed32]"}
     assert set(lacking) < set(more)
-    assert not set(lacking) & set(plan.mappings(item))
+    assert not set(lacking) & set(tried.mappings(item))
     fields = {"workload": "cartpole-dqn", "batch_size": 32}
     ours, theirs, _ = validation_rows.portabilities(
         fields, [ran("torch-flat-cpu", 10.0)], {("sb3", "cpu"): 5.0}, "dqn", {}, lacking
@@ -107,10 +107,10 @@ def test_a_mapping_is_run_under_each_loop_that_differs(mapping: str, fuses: bool
     apart = (Loop.STRICT,) if fuses else ()
     free = (Loop.CONCURRENT,) if runs_free(item, placement) else ()
     assert bool(free) == (mapping == NATIVE_MAPPING and len(usable_cores()) > 1)
-    assert plan.loops(item, placement) == (Loop.FUSED, *apart, Loop.OVERLAPPED, Loop.RELAXED, *free)
+    assert tried.loops(item, placement) == (Loop.FUSED, *apart, Loop.OVERLAPPED, Loop.RELAXED, *free)
     uniform = workloads.override(item, "replay.prioritized", False, "test")
-    assert plan.loops(uniform, placement) == (Loop.FUSED, Loop.OVERLAPPED)
-    assert plan.loops(workloads.load("hopper-ppo"), placement) == (Loop.FUSED,)
+    assert tried.loops(uniform, placement) == (Loop.FUSED, Loop.OVERLAPPED)
+    assert tried.loops(workloads.load("hopper-ppo"), placement) == (Loop.FUSED,)
 
 
 @pytest.mark.slow  # relaxed schedules of every mapping, several times
@@ -135,8 +135,8 @@ def test_whatever_a_strategy_may_choose_is_run_under_its_loop(precisions: tuple[
         of_trees = [f"sum_tree.{name}" for name in ("sample", "update", "insert")]
         of_board = ("learner.step", *of_trees, "storage.gather", "storage.insert")
         cells += [(name, validation_rounds.FPGA, Provenance.SIMULATED) for name in of_board]
-        platform = simulated.with_device(platform, plan.BOARD)
-    loops = {mapping: plan.loops(item, mapping) for mapping in plan.mappings(item, precisions)}
+        platform = simulated.with_device(platform, piece_times.BOARD)
+    loops = {mapping: tried.loops(item, mapping) for mapping in tried.mappings(item, precisions)}
     rng = np.random.default_rng(0)
     chosen = set()
     for _ in range(4):
@@ -156,38 +156,38 @@ def test_whatever_a_strategy_may_choose_is_run_under_its_loop(precisions: tuple[
 
 def test_the_data_is_stored_on_a_device_of_learner_or_replay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mapped_parts, "check", lambda item, mapping: None)
-    monkeypatch.setattr(plan, "fpga_unavailable_reason", lambda: "no simulator")
-    monkeypatch.setattr(plan, "learner_targets", lambda precisions: [Target("torch"), Target("opencl")])
-    monkeypatch.setattr(plan, "managers", lambda item: [Target("native"), Target("flat"), Target("opencl")])
-    monkeypatch.setattr(plan, "storing_devices", lambda: [Target("opencl"), Target("cuda")])
+    monkeypatch.setattr(tried, "fpga_unavailable_reason", lambda: "no simulator")
+    monkeypatch.setattr(tried, "learner_targets", lambda precisions: [Target("torch"), Target("opencl")])
+    monkeypatch.setattr(tried, "managers", lambda item: [Target("native"), Target("flat"), Target("opencl")])
+    monkeypatch.setattr(tried, "storing_devices", lambda: [Target("opencl"), Target("cuda")])
     item = workloads.load("hopper-ddpg")
-    stored = [str(one) for one in plan.mappings(item) if one.storage != Target("cpu")]
+    stored = [str(one) for one in tried.mappings(item) if one.storage != Target("cpu")]
     there = [f"opencl-{rmm}-opencl" for rmm in ("native", "flat", "opencl")]
     assert stored == ["torch-opencl-opencl", *there]
-    assert not [one for one in plan.mappings(workloads.load("hopper-ppo")) if one.storage != Target("cpu")]
+    assert not [one for one in tried.mappings(workloads.load("hopper-ppo")) if one.storage != Target("cpu")]
 
 
 def test_the_board_s_mappings_come_after_those_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "learner_targets", lambda precisions: [Target("torch"), Target("native")])
-    monkeypatch.setattr(plan, "managers", lambda item: [Target("flat"), Target("native"), Target("binary")])
+    monkeypatch.setattr(tried, "learner_targets", lambda precisions: [Target("torch"), Target("native")])
+    monkeypatch.setattr(tried, "managers", lambda item: [Target("flat"), Target("native"), Target("binary")])
     monkeypatch.setattr(mapped_parts, "check", lambda item, mapping: None)
     here = ["torch-flat-cpu", "torch-native-cpu", "native-flat-cpu", "native-native-cpu"]
     pairs = ["fpga-flat", "fpga-native", "torch-fpga", "native-fpga", "fpga-fpga"]
     board = [f"{pair}-{where}" for pair in pairs for where in ("cpu", "fpga")]
     item = workloads.load("hopper-ddpg")
-    monkeypatch.setattr(plan, "fpga_unavailable_reason", lambda: "")
-    assert list(map(str, plan.mappings(item))) == here + board
+    monkeypatch.setattr(tried, "fpga_unavailable_reason", lambda: "")
+    assert list(map(str, tried.mappings(item))) == here + board
     uniform = workloads.override(item, "replay.prioritized", False, "test")
-    assert list(map(str, plan.mappings(uniform))) == here
+    assert list(map(str, tried.mappings(uniform))) == here
     on_policy = ["torch-native-cpu", "native-native-cpu"]
-    assert list(map(str, plan.mappings(workloads.load("hopper-ppo")))) == on_policy
-    monkeypatch.setattr(plan, "fpga_unavailable_reason", lambda: "no compiler")
-    assert list(map(str, plan.mappings(item))) == here
+    assert list(map(str, tried.mappings(workloads.load("hopper-ppo")))) == on_policy
+    monkeypatch.setattr(tried, "fpga_unavailable_reason", lambda: "no compiler")
+    assert list(map(str, tried.mappings(item))) == here
 
 
 def test_more_precisions_are_more_mappings_in_rows_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     item = workloads.load("cartpole-dqn")
-    few, more = plan.mappings(item), plan.mappings(item, ("fixed32",))
+    few, more = tried.mappings(item), tried.mappings(item, ("fixed32",))
     assert not any(mapping.learner.precision != "float32" for mapping in few)
     assert set(few) < set(more)
     assert Mapping.parse("native[fixed32]-native-cpu") in more

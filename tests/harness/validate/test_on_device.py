@@ -5,7 +5,7 @@ import pytest
 from placerl.harness import workloads
 from placerl.harness.core.progress import silent
 from placerl.harness.mapping import Mapping
-from placerl.harness.validate import on_device, plan
+from placerl.harness.validate import on_device, tried
 from placerl.harness.workloads import Workload
 
 
@@ -25,7 +25,7 @@ def test_a_part_is_on_the_device_and_the_other_is_native_next_to_the_native_mapp
         "torch-flat:cuda-cpu",
         "torch:cuda-fpga-cpu",
     )
-    monkeypatch.setattr(plan, "mappings", lambda item: every)
+    monkeypatch.setattr(tried, "mappings", lambda item: every)
     chosen = on_device.mappings(workloads.load("cartpole-dqn"), "cuda")
     assert list(map(str, chosen)) == [
         "native-native-cpu",

@@ -17,7 +17,7 @@ from placerl.harness.measure import protocol as measure
 from placerl.harness.measure.protocol import Case, Timing
 from placerl.harness.profile import simulated
 from placerl.harness.profile.cases import validation_rounds
-from placerl.harness.validate import plan
+from placerl.harness.validate import piece_times, plan, tried
 from placerl.harness.validate.rows import HERE, WITH_SIMULATED
 from tests.harness.old_form import details_of, replace
 from tests.harness.validate.achieved import training_row, unmoved
@@ -101,8 +101,8 @@ def test_the_board_s_rows_are_its_cycles_and_copies_at_the_bandwidth_of_its_memo
     on_two = replace(counted, primitive="learner.pipeline_step in 2 streams")  # what no round is run with
     monkeypatch.setattr(simulated, "profile", lambda *arguments: [counted, on_two])
     item = workloads.load("hopper-ddpg")
-    board = platforms.load(simulated.DEVICES[plan.BOARD].platform).find("fpga")
-    first, gather, insert = plan.board_rows(item, 32, Problem(32, 27, stored_bytes=105))
+    board = platforms.load(simulated.DEVICES[piece_times.BOARD].platform).find("fpga")
+    first, gather, insert = piece_times.board_rows(item, 32, Problem(32, 27, stored_bytes=105))
     assert (first.suite, first.where) == ("validation", "fpga")
     assert details_of(first) == {"cycles": 9, "target": "fpga", "board": "fpga:u200"}
     assert [row.primitive for row in (gather, insert)] == ["storage.gather", "storage.insert"]
@@ -139,7 +139,7 @@ def test_a_strategy_chooses_among_what_is_here_and_again_with_the_board(
 
     monkeypatch.setattr(predict, "measurements", measurements)
     monkeypatch.setattr(predict, "with_slow_links", with_slow_links)
-    monkeypatch.setattr(plan, "of_this_machine", lambda: "here")
+    monkeypatch.setattr(piece_times, "of_this_machine", lambda: "here")
     monkeypatch.setattr(simulated, "with_device", lambda platform, board: f"{platform} and {board}")
     monkeypatch.setattr(plan, "beside", lambda row, *arguments: row)
     backends = ["torch", "fpga"] if with_board else ["torch"]
@@ -185,7 +185,7 @@ def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_besid
         return timings
 
     monkeypatch.setattr(measure, "measure", measured)
-    for module in (plan, validation_rounds):
+    for module in (tried, validation_rounds):
         monkeypatch.setattr(module, "fpga_unavailable_reason", lambda: "left out")
     item, said = workloads.load("cartpole-dqn"), []
     size = item.training.batch_size
@@ -208,7 +208,7 @@ def test_a_cell_measures_pieces_and_mappings_together_and_sets_predictions_besid
     assert not {row.who for row in by["time_per_call"]} & set(COMPARED_ONLY)
     achieved = {(row.where, row.loop): row for row in by["gradient_steps_per_s"]}
     expected = {
-        (str(mapping), str(loop)) for mapping in plan.mappings(item) for loop in plan.loops(item, mapping)
+        (str(mapping), str(loop)) for mapping in tried.mappings(item) for loop in tried.loops(item, mapping)
     }
     assert set(achieved) == expected
     assert {round(row.value or 0, 6) for row in achieved.values()} == {1000}

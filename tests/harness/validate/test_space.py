@@ -6,7 +6,7 @@ import pytest
 
 from placerl.harness import workloads
 from placerl.harness.mapping import Loop, Mapping
-from placerl.harness.validate import plan
+from placerl.harness.validate import tried
 from placerl.harness.validate.space import (
     FEW_AHEAD,
     MORE_ACTORS,
@@ -26,7 +26,7 @@ MAPPINGS = ("native-native-cpu", "torch-flat-cpu", "opencl-native-cpu", "native[
 def mappings(monkeypatch):
     """A machine with these mappings, and a simulated FPGA."""
     found = [Mapping.parse(name) for name in (*MAPPINGS, "fpga-native-cpu", "native-fpga-fpga")]
-    monkeypatch.setattr(plan, "mappings", lambda item, precisions: found)
+    monkeypatch.setattr(tried, "mappings", lambda item, precisions: found)
 
 
 def of(mapping, found):
@@ -65,7 +65,7 @@ def test_elsewhere_the_mapping_is_tried_once():
 def test_the_simulated_device_has_a_space_of_its_own(monkeypatch):
     assert {str(choice.mapping) for choice in space(DQN, 32, 1)} == set(MAPPINGS)
     found = [Mapping.parse(name) for name in (*MAPPINGS, "fpga-native-cpu", "native-fpga-fpga")]
-    monkeypatch.setattr(plan, "mappings", lambda item: found)
+    monkeypatch.setattr(tried, "mappings", lambda item: found)
     choices = simulated_space(DQN, 32)
     loops = (Loop.FUSED, Loop.OVERLAPPED, Loop.RELAXED)
     assert [(str(choice.mapping), choice.loop) for choice in choices] == [

@@ -10,7 +10,7 @@ from placerl.harness.mapping import Loop, Mapping, Target
 from placerl.harness.mapping.candidates import COMPARED_ONLY
 from placerl.harness.measure.timed_case import Timing
 from placerl.harness.profile import simulated
-from placerl.harness.validate import plan, study_cell
+from placerl.harness.validate import piece_times, study_cell, tried
 from placerl.harness.validate.space import MORE_ACTORS, Decision, Setting
 from placerl.harness.validate.study import OURS, StudiedCell, study
 from placerl.harness.validate.study_cell import FewCores, MeasuredCell
@@ -58,7 +58,7 @@ def timed(monkeypatch):
         }
 
     monkeypatch.setattr(study_cell.measure, "measure", measured)
-    monkeypatch.setattr(plan, "mappings", lambda *_: list(map(Mapping.parse, MAPPINGS)))
+    monkeypatch.setattr(tried, "mappings", lambda *_: list(map(Mapping.parse, MAPPINGS)))
     return calls
 
 
@@ -224,7 +224,7 @@ def test_a_final_that_was_killed_goes_on_after_its_last_round(cell, timed, monke
     monkeypatch.setattr(study_cell.measure, "measure", measured)
     found = cell.finals(choices, 1.0, silent, file)
     (protocol,) = asked
-    assert protocol.rounds == plan.PROTOCOL.rounds - 2
+    assert protocol.rounds == piece_times.PROTOCOL.rounds - 2
     assert 0 < protocol.budget_s < 1
     # The first two rounds were half as fast.
     assert found[choices[0]].rates == pytest.approx(
@@ -235,9 +235,9 @@ def test_a_final_that_was_killed_goes_on_after_its_last_round(cell, timed, monke
 
 def test_a_cell_with_the_simulated_device_predicts_its_choices_from_its_cycles_too(timed, monkeypatch):
     monkeypatch.setattr(
-        plan, "mappings", lambda *_: [Mapping.parse("fpga-native-cpu"), Mapping.parse("native-fpga-cpu")]
+        tried, "mappings", lambda *_: [Mapping.parse("fpga-native-cpu"), Mapping.parse("native-fpga-cpu")]
     )
-    here = simulated.with_device(platforms.of_this_machine(), plan.BOARD)
+    here = simulated.with_device(platforms.of_this_machine(), piece_times.BOARD)
     measured_cell = MeasuredCell(DQN, 32, 2, here, simulated=True)
     try:
         measured_cell.profile(1.0, silent)
@@ -284,7 +284,7 @@ def test_a_platform_of_fewer_cores_is_the_same_otherwise():
 @pytest.mark.slow
 def test_a_small_cell_is_studied_for_real(monkeypatch):
     """Some choices on one core: all run, all are predicted, and strategies that choose are judged."""
-    monkeypatch.setattr(plan, "mappings", lambda *_: list(map(Mapping.parse, MAPPINGS)))
+    monkeypatch.setattr(tried, "mappings", lambda *_: list(map(Mapping.parse, MAPPINGS)))
     monkeypatch.setattr(study_cell, "COMPARED_ONLY", (*COMPARED_ONLY, "flat", "opencl"))
     measured_cell = MeasuredCell(DQN, 32, 1, platforms.of_this_machine())
     kept = ("native-native-cpu", "torch-native-cpu")
