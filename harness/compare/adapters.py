@@ -72,6 +72,7 @@ PAIRS = (
     ),
     Pair("rllib", "dqn"),
     Pair("rllib", "sac", continuous=True),
+    Pair("torchrl", "dqn"),
 )
 
 

@@ -132,7 +132,7 @@ def everywhere(last_s: float = 0.01) -> dict[str, list[AdapterResult]]:
 def test_the_verdict_on_the_plugged_in_replay(last_s: float, outcome: Outcome, tmp_path: Path) -> None:
     found = plugged_in(tmp_path, [row for rows in everywhere(last_s).values() for row in rows])
     assert found.outcome is outcome
-    assert [n.value for n in found.ours] == pytest.approx([*[2.0] * 4, 0.02 / last_s])
+    assert [n.value for n in found.ours] == pytest.approx([*[2.0] * 5, 0.02 / last_s])
     assert found.explanation.endswith("Not measured: sb3 dqn, sb3 ddpg."), "they do not count"
 
 
@@ -158,14 +158,14 @@ def test_what_was_not_measured_is_named(tmp_path: Path) -> None:
     assert found.outcome is Outcome.NO_VERDICT
     assert [n.value for n in found.ours] == pytest.approx([2.0, 2.0, 0.4])
     assert "Stable-Baselines3" in found.explanation
-    assert found.explanation.endswith("Not measured: sb3 ddpg, tianshou ddpg, rllib dqn, rllib sac.")
-    assert found.decides == "`placerl bench adapters` with tianshou ddpg, rllib dqn, rllib sac"
+    assert found.explanation.endswith("Not measured: sb3 ddpg, tianshou ddpg, rllib dqn, rllib sac, torchrl dqn.")
+    assert found.decides == "`placerl bench adapters` with tianshou ddpg, rllib dqn, rllib sac, torchrl dqn"
     alone = plugged_in(tmp_path / "alone", sb3)
     assert alone.outcome is Outcome.NOT_RUN
-    assert "(sb3 ddpg, tianshou dqn, tianshou ddpg, pfrl dqn, rllib dqn, rllib sac)" in alone.needs
+    assert "(sb3 ddpg, tianshou dqn, tianshou ddpg, pfrl dqn, rllib dqn, rllib sac, torchrl dqn)" in alone.needs
     assert "failed: no network" in table(rows)
     assert "\nMeasured: sb3 dqn, tianshou dqn, pfrl dqn.\n" in table(rows)
-    assert "\nNot measured: sb3 ddpg, tianshou ddpg, pfrl ddpg, rllib dqn, rllib sac.\n" in table(rows)
+    assert "\nNot measured: sb3 ddpg, tianshou ddpg, pfrl ddpg, rllib dqn, rllib sac, torchrl dqn.\n" in table(rows)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +189,12 @@ def test_the_verdict_on_the_order_of_gains(
         frame = store.frame()
     assert claim.evaluate(frame).finding.outcome is outcome
     assert claim.evaluate(frame[frame["workload"] == "pfrl dqn"]).finding.outcome is Outcome.NOT_RUN
+    # TorchRL's replay is compiled, as tianshou's is, so that its gain may be the smaller one.
+    (tmp_path / "compiled").mkdir()
+    with Store.open(tmp_path / "compiled" / "store.sqlite") as store:
+        run = store.begin_run("quick", "revision", {"fingerprint": "test-machine"})
+        run.finish("adapters", [*rows, *rows_of("torchrl", 0.03)])
+        assert claim.evaluate(store.frame()).finding.outcome is outcome
     # A gain with continuous actions is not held against one with discrete actions of another library.
     unlike = frame[frame["workload"].isin(["rllib sac", "tianshou dqn"])]
     assert len(unlike["workload"].unique()) == 2
