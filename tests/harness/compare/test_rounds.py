@@ -3,6 +3,7 @@
 import contextlib
 import io
 import sys
+import threading
 from dataclasses import asdict
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from tests.harness.old_form import details_of
 FAKE = Path(__file__).with_name("nasty_worker.py")
 MAPPING = Mapping.parse("torch-native-cpu")
 MANY = "1000000"
+ONE_OUTPUT = threading.Lock()  # both sides train at the same time, and a process has one standard output
 
 
 class Here:
@@ -43,7 +45,7 @@ class Here:
 
     def ask(self, job, limit_s):
         number, self.jobs = self.jobs, self.jobs + 1
-        with contextlib.redirect_stdout(io.StringIO()) as said:
+        with ONE_OUTPUT, contextlib.redirect_stdout(io.StringIO()) as said:
             nasty_worker.act(self.what, self.arguments, number, job.model_dump())
         return WorkerResult.model_validate_json(said.getvalue())
 
