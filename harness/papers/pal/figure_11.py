@@ -75,7 +75,7 @@ class ReplaySpeedsUpLibraries(Claim):
 class GainsFallWithComputation(Claim):
     """Checks PAL VI-F: the gain of this project's replay is smaller if the algorithm computes more.
 
-    Of the gains with discrete actions, all of DQN, that in tianshou also has to be smaller than those in libraries whose
+    Of the gains with discrete actions, all of DQN, that in tianshou also has to be smaller than in libraries whose
     replay is not compiled.
     """
 
