@@ -63,6 +63,7 @@ Banks = Annotated[int, Whole(2, 64)]
 Fanout = Annotated[int, Whole(2, 256)]
 Levels = Annotated[int, Whole(1, 32)]
 LeafBits = Annotated[int, Whole(1, 48)]
+Leaves = Annotated[int, Whole(0, 1 << 32)]
 TagBits = Annotated[int, Whole(1, 24)]
 FormName = Annotated[str, Words(("wide", "narrow"))]
 Side = Annotated[int, Whole(2, 64)]
@@ -83,11 +84,12 @@ def _replay_pipeline(
     leaf_bits: LeafBits = 32,
     tag_bits: TagBits = 8,
     form: FormName = "wide",
+    leaves: Leaves = 0,
 ) -> Any:
-    """A sum tree of one pipeline (MAP IV-C4)."""
+    """A sum tree of one pipeline (MAP IV-C4); `leaves` in use, 0 for all."""
     from placerl.primitives.fpga.replay_pipeline import Form, PipelineLayout, ReplayPipeline
 
-    return ReplayPipeline(PipelineLayout(fanout, levels, leaf_bits, tag_bits), Form(form))
+    return ReplayPipeline(PipelineLayout(fanout, levels, leaf_bits, tag_bits, leaves), Form(form))
 
 
 def _banked_replay_pipeline(
@@ -98,13 +100,13 @@ def _banked_replay_pipeline(
     tag_bits: TagBits = 8,
     form: FormName = "wide",
     remembers: bool = False,
+    leaves: Leaves = 0,
 ) -> Any:
-    """A sum tree of several pipelines, the banks (MAP IV-C4); `levels` of a bank; `remembers` paths of samples."""
+    """A sum tree of pipelines, the banks (MAP IV-C4); `levels` and `leaves` of a bank; `remembers` paths of samples."""
     from placerl.primitives.fpga.replay_pipeline import BankedLayout, BankedPipeline, Form, PipelineLayout
 
-    return BankedPipeline(
-        BankedLayout(banks, PipelineLayout(fanout, levels, leaf_bits, tag_bits)), Form(form), remembers
-    )
+    bank = PipelineLayout(fanout, levels, leaf_bits, tag_bits, leaves)
+    return BankedPipeline(BankedLayout(banks, bank), Form(form), remembers)
 
 
 def _lane_route(
@@ -279,6 +281,7 @@ def _map_accelerator(  # noqa: PLR0913 (a block: its parameters)
     fanout: Fanout = 16,
     levels: Levels = 3,
     double: bool = False,
+    leaves: Leaves = 0,
 ) -> Any:
     """MAP's whole accelerator for DQN or DDPG: replay, learner pipelines, target network, host interface (MAP IV)."""
     from placerl.primitives.fpga.map_accelerator.accelerator import MapAccelerator
@@ -295,6 +298,7 @@ def _map_accelerator(  # noqa: PLR0913 (a block: its parameters)
             banks=banks,
             fanout=fanout,
             levels=levels,
+            leaves=leaves,
             double=double,
         )
     )
