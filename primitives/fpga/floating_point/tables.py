@@ -14,13 +14,14 @@ import numpy as np
 from amaranth.hdl import Module, Signal, Value, signed
 from numpy.typing import NDArray
 
-from placerl.primitives.fpga.floating_point.words import registered
+from placerl.primitives.fpga.floating_point.words import named, registered
 
 Array = NDArray[Any]
 
 SEGMENT_BITS = 7
 VALUE_FRACTION_BITS = 26
 VALUE_BITS = VALUE_FRACTION_BITS + 4  # signed, magnitudes below 8
+LOW_BITS = 4  # of c1, which has more bits than a factor of a DSP
 LATENCY = 3
 
 
@@ -47,21 +48,34 @@ class LookupTable:
         t = u & (1 << self.place_bits) - 1
         return c0 + ((c1 + (c2 * t >> self.place_bits)) * t >> self.place_bits)
 
-    def lookup(self, m: Module, u: Value) -> Value:
-        """Add hardware to `m` that computes the table's value for `u`; return the value, `LATENCY` cycles later."""
-        segment = u[self.place_bits :]
-        rows = [
-            _rom(m, segment, [row[i] & (1 << VALUE_BITS) - 1 for row in self.coefficients]) for i in range(3)
-        ]
-        c0, c1, c2 = (registered(m, row.as_signed()) for row in rows)
-        t = registered(m, u[: self.place_bits])
-        inner = registered(m, (c1 + (c2 * t >> self.place_bits)), signed(VALUE_BITS))
-        c0, t = registered(m, c0), registered(m, t)
-        return registered(m, c0 + (inner * t >> self.place_bits), signed(VALUE_BITS))
+    def lookup(self, m: Module, u: Value, whole: Value | None = None) -> Value:
+        """Add hardware to `m` that computes the table's value for `u`; return the value, `LATENCY` cycles later.
+
+        Args:
+            whole: a signed integer that is added to the value; None: 0.
+        """
+        places, segment, t = self.place_bits, u[self.place_bits :], u[: self.place_bits]
+        c0, c1, c2 = (
+            named(m, _rom(m, segment, [row[i] for row in self.coefficients]), f"c{i}") for i in range(3)
+        )
+        t = registered(m, t, name="t")
+        if whole is not None:
+            c0 = named(m, c0 + (whole << VALUE_FRACTION_BITS), "c0_whole")
+        c0, c1, c2 = (registered(m, value, name="coefficient") for value in (c0, c1, c2))
+        # c0 + (c1 + q) t >> places, q = c2 t >> places: a product a stage, and an addition behind it.
+        low, high = c1[:LOW_BITS], c1[LOW_BITS:].as_signed()
+        bits = (VALUE_BITS if whole is None else VALUE_FRACTION_BITS + whole.shape().width + 1) + places
+        begun = registered(m, (c0 << places) + (high * t << LOW_BITS), signed(bits), name="begun")
+        low_product = registered(m, low * t, name="low_product")
+        q, late = registered(m, (c2 * t) >> places, name="q"), registered(m, t, name="t")
+        linear = Signal(signed(bits), name="linear")
+        m.d.comb += linear.eq(begun + low_product)
+        return registered(m, (linear + q * late) >> places, signed(bits - places), name="value")
 
 
 def _rom(m: Module, address: Value, words: list[int]) -> Value:
-    word = Signal(VALUE_BITS, name="row")
+    """Return the signed word of a table at an address, in as many bits as its words need."""
+    word = Signal(signed(max(max(words).bit_length(), (-1 - min(words)).bit_length()) + 1), name="row")
     with m.Switch(address):
         for number, value in enumerate(words):
             with m.Case(number):

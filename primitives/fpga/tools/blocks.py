@@ -73,6 +73,16 @@ Lanes = Annotated[int, Whole(1, 64)]
 Neurons = Annotated[int, Whole(1, 4096)]
 Samples = Annotated[int, Whole(1, 1 << 20)]
 Seed = Annotated[int, Whole(0, (1 << 63) - 1)]
+OperatorName = Annotated[
+    str,
+    Words(
+        (
+            *("add", "sub", "mul", "div", "sqrt", "exp", "log", "from_integer"),
+            *("tanh_near_zero", "expm1_near_zero", "log1p_near_zero"),
+            *("maximum", "minimum", "lt", "le", "gt", "ge", "eq", "ne"),
+        )
+    ),
+]
 FixarSide = Annotated[str, Words(("4", "8", "16", "32"))]
 FixarNetwork = Annotated[str, Words(("halfcheetah", "hopper", "swimmer"))]
 FixarCores = Annotated[int, Whole(2, 2)]
@@ -154,6 +164,20 @@ def _processing_element(
 
     _check_halves(width, configurable)
     return ProcessingElement(width=width, accumulator_width=accumulator_width, configurable=configurable)
+
+
+def _float_operator(operator: OperatorName = "add") -> Any:
+    """A float32 operator of the stream units: a new operation per cycle; its result after its latency."""
+    from placerl.primitives.fpga.floating_point.operators import OPERATORS
+
+    return OPERATORS[operator].make()
+
+
+def _float_element() -> Any:
+    """An element of the systolic core that multiplies and adds in float32 (PPO Fig. 5)."""
+    from placerl.primitives.fpga.gemm.float_element import FloatElement
+
+    return FloatElement()
 
 
 def _layout_transform() -> Any:
@@ -412,6 +436,8 @@ BLOCKS = {
         Block("bank-queues", _bank_queues, recorded(stimuli.random_inputs)),
         Block("gemm-core", _gemm_core, recorded(stimuli.gemm_products), cycles=of_core),
         Block("processing-element", _processing_element, recorded(stimuli.random_inputs)),
+        Block("float-operator", _float_operator, recorded(stimuli.random_inputs)),
+        Block("float-element", _float_element, recorded(stimuli.random_inputs)),
         Block("layout-transform", _layout_transform, recorded(stimuli.convolutions)),
         Block("weight-update", _weight_update, recorded(stimuli.random_inputs)),
         Block("reduce-unit", _reduce_unit, recorded(stimuli.groups)),

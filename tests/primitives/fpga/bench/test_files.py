@@ -59,6 +59,7 @@ def needs(*programs: str) -> None:
 
 SMALL: list[tuple[str, dict[str, str]]] = [
     ("processing-element", {}),
+    ("float-operator", {"operator": "mul"}),
     ("lane-route", {}),
     ("replay-pipeline", {"fanout": "4", "levels": "2", "leaf_bits": "16"}),
     ("replay-pipeline", {"fanout": "4", "levels": "2", "leaf_bits": "16", "leaves": "9"}),

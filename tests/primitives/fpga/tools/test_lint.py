@@ -123,6 +123,7 @@ SMALL = {
     "lane-route": [{"banks": "2", "levels": "1"}],
     "bank-queues": [{"banks": "2", "levels": "1"}],
     "processing-element": [{}, {"configurable": "true"}],
+    "float-operator": [{"operator": name} for name in ("add", "mul", "from_integer", "lt")],
     "map-accelerator": [
         {"network": "small", "lanes": "1", "batch": "2", "fanout": "2", "levels": "1"},
         {"network": "small", "batch": "2", "banks": "2", "fanout": "2", "levels": "2", "leaves": "3"},
@@ -130,7 +131,15 @@ SMALL = {
     "learner-pipeline": [{"inputs": "2", "hidden": "2", "samples": "2"}],
     "fixar": [{"network": "swimmer", "side": "4"}],
 }
-QUICK = ("processing-element", "weight-update", "replay-pipeline", "lane-route", "bank-queues")
+QUICK = (
+    "processing-element",
+    "float-operator",
+    "float-element",
+    "weight-update",
+    "replay-pipeline",
+    "lane-route",
+    "bank-queues",
+)
 
 
 @pytest.mark.timeout(900)  # the learner pipeline alone takes half a minute of processor time
