@@ -20,9 +20,7 @@ from placerl.primitives.fpga.floating_point.words import (
 GUARD_BITS = 3
 SUM_BITS = FRACTION_BITS + 1 + GUARD_BITS
 QUOTIENT_BITS = FRACTION_BITS + 2  # the significand and the bit that rounds it
-FACTOR_BITS = (
-    17  # of an unsigned factor for the multipliers of FPGAs, which take signed ones of 18 bits or more
-)
+FACTOR_BITS = 12  # of a part of a factor: behind a product of two multipliers of 18 bits the sum is short
 
 
 class Add(Operator):

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from amaranth.hdl import Module, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
 from placerl.primitives.fpga.floating_point.words import named, registered
@@ -53,14 +53,20 @@ class LookupTable:
 
         Args:
             whole: a signed integer that is added to the value; None: 0.
+
+        Raises:
+            ValueError: `whole` is given to a table with a coefficient c0 that is not a fraction, 0 <= c0 < 1.
         """
+        firsts = [row[0] for row in self.coefficients]
+        if whole is not None and not (min(firsts) >= 0 and max(firsts) < 1 << VALUE_FRACTION_BITS):
+            raise ValueError("whole: found a value; allowed for this table, whose c0 leave [0, 1): None")
         places, segment, t = self.place_bits, u[self.place_bits :], u[: self.place_bits]
         c0, c1, c2 = (
             named(m, _rom(m, segment, [row[i] for row in self.coefficients]), f"c{i}") for i in range(3)
         )
         t = registered(m, t, name="t")
         if whole is not None:
-            c0 = named(m, c0 + (whole << VALUE_FRACTION_BITS), "c0_whole")
+            c0 = Cat(c0[:VALUE_FRACTION_BITS], whole).as_signed()
         c0, c1, c2 = (registered(m, value, name="coefficient") for value in (c0, c1, c2))
         # c0 + (c1 + q) t >> places, q = c2 t >> places: a product a stage, and an addition behind it.
         low, high = c1[:LOW_BITS], c1[LOW_BITS:].as_signed()
@@ -74,13 +80,19 @@ class LookupTable:
 
 
 def _rom(m: Module, address: Value, words: list[int]) -> Value:
-    """Return the signed word of a table at an address, in as many bits as its words need."""
-    word = Signal(signed(max(max(words).bit_length(), (-1 - min(words)).bit_length()) + 1), name="row")
-    with m.Switch(address):
-        for number, value in enumerate(words):
-            with m.Case(number):
-                m.d.comb += word.eq(value)
-    return word
+    """Return the signed word of a table at an address, in as many bits as its words need.
+
+    The words at even and at odd addresses are selected last, so that synthesis builds the table of look-up tables: a
+    block RAM, whose output would be the register behind the table, has its word nanoseconds later in a cycle.
+    """
+    shape = signed(max(max(words).bit_length(), (-1 - min(words)).bit_length()) + 1)
+    halves = [Signal(shape, name=f"row_{half}") for half in range(2)]
+    for half, word in enumerate(halves):
+        with m.Switch(address[1:]):
+            for number, value in enumerate(words[half::2]):
+                with m.Case(number):
+                    m.d.comb += word.eq(value)
+    return Mux(address[0], halves[1], halves[0])
 
 
 def _fitted(function: Callable[[Array], Array], input_bits: int) -> LookupTable:
