@@ -56,11 +56,15 @@ class _Level(wiring.Component):
         the child's sum, the leaf's priority.
         """
         sampled = step.response.operation == Operation.SAMPLE
+        node = step.node * self.layout.fanout + child
+        if not self.is_last and not self.layout.is_whole:
+            # A write to a leaf that is not in use changes nothing: it adds 0, and does so at a node that there is.
+            node = Mux(node < self.layout.nodes(self.level + 1), node, 0)
         statements = [
             out.response.eq(step.response),
             out.change.eq(step.change),
             out.rest.eq(rest),
-            out.node.eq(step.node * self.layout.fanout + child),
+            out.node.eq(node),
             self._digit(out.response.path).eq(child),
         ]
         if self.is_last:

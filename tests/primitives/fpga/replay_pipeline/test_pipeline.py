@@ -87,6 +87,20 @@ LAYOUTS = [
 
 
 @FORMS
+@pytest.mark.parametrize("leaves", [1, 2, 5])
+def test_a_write_to_a_leaf_that_is_not_in_use_keeps_the_write_before_it(form: Form, leaves: int) -> None:
+    """Its node is not in the memory, where another node's write is still on its way."""
+    layout = PipelineLayout(fanout=4, levels=3, leaf_bits=5, leaves=leaves)
+    writes = [
+        Request(Operation.UPDATE, leaf, value) for leaf, value in ((0, 1), (leaves, 7), (63, 3), (4, 0))
+    ]
+    requests = [*writes, *(Request(Operation.SAMPLE, 0, prefix) for prefix in range(2))] * 2
+    model = started(restarted.interpreted, layout, form, leaves)
+    found, _ = ask(model, layout, requests)
+    assert found == GoldenTree(layout, leaves).respond_all(requests)
+
+
+@FORMS
 @settings(max_examples=25)
 @given(data=st.data())
 def test_any_requests_one_behind_the_other(form: Form, data: st.DataObject) -> None:
