@@ -158,14 +158,21 @@ def test_what_was_not_measured_is_named(tmp_path: Path) -> None:
     assert found.outcome is Outcome.NO_VERDICT
     assert [n.value for n in found.ours] == pytest.approx([2.0, 2.0, 0.4])
     assert "Stable-Baselines3" in found.explanation
-    assert found.explanation.endswith("Not measured: sb3 ddpg, tianshou ddpg, rllib dqn, rllib sac, torchrl dqn.")
+    assert found.explanation.endswith(
+        "Not measured: sb3 ddpg, tianshou ddpg, rllib dqn, rllib sac, torchrl dqn."
+    )
     assert found.decides == "`placerl bench adapters` with tianshou ddpg, rllib dqn, rllib sac, torchrl dqn"
     alone = plugged_in(tmp_path / "alone", sb3)
     assert alone.outcome is Outcome.NOT_RUN
-    assert "(sb3 ddpg, tianshou dqn, tianshou ddpg, pfrl dqn, rllib dqn, rllib sac, torchrl dqn)" in alone.needs
+    assert (
+        "(sb3 ddpg, tianshou dqn, tianshou ddpg, pfrl dqn, rllib dqn, rllib sac, torchrl dqn)" in alone.needs
+    )
     assert "failed: no network" in table(rows)
     assert "\nMeasured: sb3 dqn, tianshou dqn, pfrl dqn.\n" in table(rows)
-    assert "\nNot measured: sb3 ddpg, tianshou ddpg, pfrl ddpg, rllib dqn, rllib sac, torchrl dqn.\n" in table(rows)
+    assert (
+        "\nNot measured: sb3 ddpg, tianshou ddpg, pfrl ddpg, rllib dqn, rllib sac, torchrl dqn.\n"
+        in table(rows)
+    )
 
 
 @pytest.mark.parametrize(
