@@ -222,7 +222,8 @@ class Divide(Operator):
             remainder = registered(
                 m, Cat(Const(0, 1), Mux(fits, rest, remainder)[: FRACTION_BITS + 1]), name="remainder"
             )
-            quotient = registered(m, Cat(fits, quotient) if stage else fits, name="quotient")
+            if stage:  # the first bit is always 1
+                quotient = registered(m, Cat(fits, quotient) if stage > 1 else fits, name="quotient")
             carried = [registered(m, value) for value in carried]
             divisor = registered(m, divisor, name="divisor")
         sign, zero, exponent = carried

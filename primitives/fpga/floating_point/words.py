@@ -186,7 +186,7 @@ def packed(
     Args:
         sign: None for a number that is never negative.
         exponent: biased exponent, signed, of the top bit of `kept`.
-        kept: the 24 bits of the significand, the top one 1.
+        kept: the 24 bits of the significand, the top one 1; it may be left out.
         up: whether to add 1 to the last of them.
         zero: whether the result is zero, whatever the other arguments are.
         where: the exponent's range, if it was known before; None: found here.
