@@ -20,7 +20,7 @@ MOST_NEURONS = 2**14
 
 
 def explored_accelerator(
-    network: str, device: str, *, batch: int, fanout: int, levels: int, leaves: int = 0
+    network: str, device: str, *, batch: int, fanout: int, levels: int
 ) -> dict[str, str]:
     """Return the parameters of `map-accelerator` that the exploration chooses, as texts by name.
 
@@ -29,10 +29,9 @@ def explored_accelerator(
         device: key of an FPGA.
         batch: transitions of a batch.
         fanout, levels: K of the replay's tree, and the levels that it would have with one sub-tree.
-        leaves: transitions that the replay holds, at most K^levels; 0: K^levels.
 
     Raises:
-        UserError: there is no pipeline for the network's algorithm, none that fits the device, or too many leaves.
+        UserError: there is no pipeline for the network's algorithm, or none that fits the device.
     """
     board = explored_device(device)
     found = learner_designs(network, None, batch, board)
@@ -40,16 +39,11 @@ def explored_accelerator(
         raise UserError(
             "command line", "--explored", network, f"a network whose learner pipeline fits {board.name}"
         )
-    if leaves > fanout**levels:
-        raise UserError(
-            "command line", "leaves", str(leaves), f"0 to {fanout**levels:,} with levels={levels}"
-        )
-    capacity = leaves or fanout**levels
+    capacity = fanout**levels
     banks = map_replay.replay_design(batch, capacity, fanout, board).banks
     while banks * fanout ** (levels - 1) >= capacity and levels > 1:
         levels -= 1
-    sizes = {"banks": banks, "levels": levels, "leaves": -(-capacity // banks)}
-    chosen = {"pipelines": found[0].pipelines, **sizes}
+    chosen = {"pipelines": found[0].pipelines, "banks": banks, "levels": levels}
     return {
         **described(tuple(found[0].networks.values())),
         **{name: str(value) for name, value in chosen.items()},

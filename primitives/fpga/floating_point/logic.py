@@ -56,10 +56,9 @@ def _zero(word: Value) -> Value:
 
 
 def _order(word: Value) -> Value:
-    """Return an unsigned number in the order of the floats; the same one for both zeros."""
-    negative = word[31] & ~_zero(word)
+    """Return a signed number in the order of the floats; 0 for both zeros."""
     magnitude = Mux(_zero(word), 0, word[:31])
-    return Cat(magnitude ^ negative.replicate(31), ~negative)
+    return Mux(word[31], -magnitude, magnitude)
 
 
 def _plain(word: Value) -> Value:

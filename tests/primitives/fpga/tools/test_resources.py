@@ -135,8 +135,6 @@ QUICK = (
     "lane-route",
     "bank-queues",
     "processing-element",
-    "float-operator",
-    "float-element",
     "layout-transform",
     "weight-update",
     "cartpole-agent",
