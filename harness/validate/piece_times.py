@@ -15,15 +15,9 @@ from placerl.harness.platforms import PlatformFile, of_this_machine
 from placerl.harness.profile import simulated
 from placerl.harness.profile.cases import PrimitiveCase, piece_cases, primitive_cases
 from placerl.harness.profile.cases.shared_parts import SharedParts
-from placerl.harness.profile.cases.validation_rounds import (
-    FPGA,
-    provenance_of,
-    validation_cases,
-)
+from placerl.harness.profile.cases.validation_rounds import FPGA, provenance_of, validation_cases
 from placerl.harness.store.rows import MachinePeak, PieceTime
-from placerl.harness.validate.rows import (
-    SUITE,
-)
+from placerl.harness.validate.rows import SUITE
 from placerl.harness.workloads import Workload
 
 BOARD = "fpga:u200"

@@ -39,9 +39,7 @@ from placerl.harness.platforms import of_this_machine
 from placerl.harness.profile.cases import distinct
 from placerl.harness.profile.cases.shared_parts import SharedParts
 from placerl.harness.profile.cases.training import TimedTraining, case_name, training_case
-from placerl.harness.profile.cases.validation_rounds import (
-    FPGA,
-)
+from placerl.harness.profile.cases.validation_rounds import FPGA
 from placerl.harness.store.cell import Cell
 from placerl.harness.store.rows import ComparisonResult, MachinePeak, PieceTime, PredictedRate
 from placerl.harness.store.store import Run as StoredRun

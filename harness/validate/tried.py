@@ -12,10 +12,7 @@ from placerl.harness.pieces.learners import learner_targets
 from placerl.harness.pieces.storage import storing_devices
 from placerl.harness.profile.cases.rounds import at_storage
 from placerl.harness.profile.cases.shared_parts import managers
-from placerl.harness.profile.cases.validation_rounds import (
-    FPGA,
-    fpga_unavailable_reason,
-)
+from placerl.harness.profile.cases.validation_rounds import FPGA, fpga_unavailable_reason
 from placerl.harness.runtime import mapped_parts
 from placerl.harness.runtime.fusions import fusions
 from placerl.harness.runtime.resolve import runs_free
