@@ -41,6 +41,7 @@ SUITES = {
     "harness/workloads/test_shipped.py": "every shipped workload",
     "primitives/algorithms/test_learning.py": "every algorithm learns",
     "primitives/device/test_gradient_step.py": "sum tree, rows and learner on one device",
+    "primitives/fpga/replay_pipeline/test_leaves_in_use.py": "trees that use fewer leaves than they have room for",
     "primitives/learner/test_annealing.py": "every algorithm, in every backend of the learner",
     "primitives/learner/test_graph_conformance.py": "every backend of the learner",
     "primitives/learner/test_n_step.py": "every backend of the learner and the replay together",

@@ -20,7 +20,7 @@ MOST_NEURONS = 2**14
 
 
 def explored_accelerator(
-    network: str, device: str, *, batch: int, fanout: int, levels: int
+    network: str, device: str, *, batch: int, fanout: int, levels: int, leaves: int = 0
 ) -> dict[str, str]:
     """Return the parameters of `map-accelerator` that the exploration chooses, as texts by name.
 
@@ -29,9 +29,10 @@ def explored_accelerator(
         device: key of an FPGA.
         batch: transitions of a batch.
         fanout, levels: K of the replay's tree, and the levels that it would have with one sub-tree.
+        leaves: transitions that the replay holds, at most K^levels; 0: K^levels.
 
     Raises:
-        UserError: there is no pipeline for the network's algorithm, or none that fits the device.
+        UserError: there is no pipeline for the network's algorithm, none that fits the device, or too many leaves.
     """
     board = explored_device(device)
     found = learner_designs(network, None, batch, board)
@@ -39,11 +40,16 @@ def explored_accelerator(
         raise UserError(
             "command line", "--explored", network, f"a network whose learner pipeline fits {board.name}"
         )
-    capacity = fanout**levels
+    if leaves > fanout**levels:
+        raise UserError(
+            "command line", "leaves", str(leaves), f"0 to {fanout**levels:,} with levels={levels}"
+        )
+    capacity = leaves or fanout**levels
     banks = map_replay.replay_design(batch, capacity, fanout, board).banks
     while banks * fanout ** (levels - 1) >= capacity and levels > 1:
         levels -= 1
-    chosen = {"pipelines": found[0].pipelines, "banks": banks, "levels": levels}
+    sizes = {"banks": banks, "levels": levels, "leaves": -(-capacity // banks)}
+    chosen = {"pipelines": found[0].pipelines, **sizes}
     return {
         **described(tuple(found[0].networks.values())),
         **{name: str(value) for name, value in chosen.items()},

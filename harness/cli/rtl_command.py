@@ -145,7 +145,7 @@ def _explored(block: "Block", given: dict[str, str], network: str, device: str) 
         values = block.parameters(given)
     except ValueError as error:
         raise _refused(block, error) from error
-    sizes = {key: int(values[key]) for key in ("batch", "fanout", "levels")}
+    sizes = {key: int(values[key]) for key in ("batch", "fanout", "levels", "leaves")}
     chosen = explored_accelerator(network, device, **sizes)
     for key in given:
         if key in chosen and key not in sizes:

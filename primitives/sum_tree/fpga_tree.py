@@ -33,8 +33,9 @@ class PipelineOptions:
         form: "wide" reads all children of a node in one cycle, "narrow" one child per cycle.
         banks: sub-trees, each with its own pipeline (S), 1 to 64.
         integer_bits, fraction_bits: bits of a priority before and after the point.
-        levels: levels of the pipeline of each bank; by default the fewest that hold `capacity`. A pipeline
-            with more levels also serves smaller trees, which use the first leaves.
+        levels: levels of the pipeline of each bank; by default the fewest that hold `capacity`, with memories of as
+            many words as `capacity` needs. A pipeline of a given number of levels has all their leaves, and so also
+            serves smaller trees, which use the first ones: one simulation is built for all of them.
         device: the board, one of `primitives.fpga.devices.catalogue.clocks_hz()`.
         clock_hz: clock frequency that converts cycles to seconds, Hz; by default the board's.
         contents: where the priorities are: in the simulated "hardware", or in "software" that answers like it, while
@@ -179,9 +180,11 @@ class FpgaSumTree(SumTree):
         needed = levels_of(-(-self.capacity // self.banks), self.fanout)
         given = options.levels
         levels = needed if given is None else checked_integer("levels", given, needed, 32)
-        bank = PipelineLayout(self.fanout, levels, leaf_bits, TAG_BITS if self.banks > 1 else PATH_TAG_BITS)
         # The leaves are divided evenly among the banks; each bank uses its first leaves.
         self.levels, self.bank_leaves = levels, -(-self.capacity // self.banks)
+        tag_bits = TAG_BITS if self.banks > 1 else PATH_TAG_BITS
+        leaves = self.bank_leaves if given is None else 0
+        bank = PipelineLayout(self.fanout, levels, leaf_bits, tag_bits, leaves)
         self._room = bank.leaves
         self._quantum = 2.0**-options.fraction_bits
         self._priority_max = (2**leaf_bits - 1) * self._quantum

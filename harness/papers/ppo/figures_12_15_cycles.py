@@ -30,7 +30,8 @@ class AcceleratorCycles(Columns):
         benchmark, side: the network, and the side P of the array.
         cycles, equation_5_cycles: cycles by dataflow, by layout and process, or "alone" and "balanced"; and those of
             PPO's formula.
-        process, core, agents: of a dataflow: FW, BW or WU, how blocks come in, and N, where it is one of `AGENTS`.
+        process, agents: of a dataflow: FW, BW or WU, and N, where it is one of `AGENTS`.
+        core: whose cycles they are (`CORES`); rows of earlier versions without it are of integers, blocks row by row.
         stalls, stated_stalls, forward_cycles, inference_cycles: of layouts.
         policy_epochs, policy_updates, value_updates, minibatch: of load balancing.
     """
@@ -69,6 +70,8 @@ SPINNING_UP = ppo.PpoIteration(agents=32, steps=512, minibatch=512, epochs=10)  
 BASELINES = ppo.PpoIteration(agents=8, steps=128, minibatch=128, epochs=3)  # PPO 5.3.3, Pong
 MUJOCO = {"Hopper": ((16, SPINNING_UP),), "Humanoid": ((16, SPINNING_UP),)}
 PONG = {"Pong": ((32, BASELINES), (38, BASELINES))}
+LAYOUT_CORES = (FLOAT32, ROW_BY_ROW)
+"""The cores whose layouts are compared: PPO's, and one of integers."""
 LAYOUT_CASES = (("Hopper", 16, SPINNING_UP), ("Humanoid", 16, SPINNING_UP), ("Pong", 32, BASELINES))
 STOPPED_EPOCHS = (1, 9)
 UPDATES_AN_EPOCH = 4
@@ -77,21 +80,24 @@ UPDATES_AN_EPOCH = 4
 
 def _layouts(report: Report) -> Iterator[Row]:
     """Yield rows with the cycles of a mini-batch with its operands in a blocked and in a plain layout (Fig. 14)."""
-    for number, (benchmark, side, iteration) in enumerate(LAYOUT_CASES):
-        report(number, len(LAYOUT_CASES), f"layouts, {benchmark}")
-        yield from _layout_rows(benchmark, side, iteration)
+    steps = [(*case, core) for case in LAYOUT_CASES for core in LAYOUT_CORES]
+    for number, (benchmark, side, iteration, core) in enumerate(steps):
+        report(number, len(steps), f"layouts, {benchmark}, {core}")
+        yield from _layout_rows(benchmark, side, iteration, core)
 
 
 def _balancing(report: Report) -> Iterator[Row]:
     """Yield rows by benchmark and by the epoch after which the policy stops training on two compute units (Fig. 15).
 
-    Each has the cycles with and without load balancing between the units.
+    Each has the cycles with and without load balancing between the units: those of two units of integers, which are
+    simulated together, and those of float32 products, in the order in which the two units compute.
     """
     from placerl.primitives.fpga.cycles.blocks import pair
 
     for number, benchmark in enumerate(MUJOCO):
         report(number, len(MUJOCO), f"two units, {benchmark}")
         policy = networks.PPO_NETWORKS[benchmark]
+        of_float32 = _update_cycles(benchmark)
         value = (*policy[:-1], GemmLayer(policy[-1].inputs, 1))
         for epochs in STOPPED_EPOCHS:
             arguments: dict[str, Any] = {
@@ -99,16 +105,42 @@ def _balancing(report: Report) -> Iterator[Row]:
                 "value_updates": SPINNING_UP.epochs * UPDATES_AN_EPOCH,
                 "minibatch": SPINNING_UP.minibatch,
             }
-            cycles, stated = {}, {}
+            updates = arguments["policy_updates"], arguments["value_updates"]
+            cycles: dict[str, dict[str, int]] = {FLOAT32: {}, AT_ONCE: {}}
+            stated = {}
             for balanced in (False, True):
                 name = "balanced" if balanced else "alone"
                 neurons = [networks.neurons(policy), networks.neurons(value)]
-                cycles[name] = pair.BLOCK([16], [*neurons, *arguments.values(), balanced])
+                cycles[AT_ONCE][name] = pair.BLOCK([16], [*neurons, *arguments.values(), balanced])
+                cycles[FLOAT32][name] = load_balancing.trained_cycles(*of_float32, updates, balanced=balanced)
                 stated[name] = load_balancing.training_cycles(
                     policy, value, side=16, balanced=balanced, **arguments
                 )
-            columns = AcceleratorCycles(benchmark, 16, cycles, stated, policy_epochs=epochs, **arguments)
-            yield _row(BALANCING, columns, SPINNING_UP.minibatch, cycles["balanced"])
+            for core, of_core in cycles.items():
+                columns = AcceleratorCycles(
+                    benchmark, 16, of_core, stated, core=core, policy_epochs=epochs, **arguments
+                )
+                yield _row(BALANCING, columns, SPINNING_UP.minibatch, of_core["balanced"])
+
+
+def _update_cycles(benchmark: str) -> tuple[list[int], list[int]]:
+    """Return the cycles of the float32 products of an update of the policy and of the value network.
+
+    The first two are those of a whole mini-batch on one unit, the second those of half of it on each of two.
+    """
+    from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
+
+    policy = networks.PPO_NETWORKS[benchmark]
+    value = (*policy[:-1], GemmLayer(policy[-1].inputs, 1))
+    products = SimulatedProducts(side=16, **CORES[FLOAT32])
+    whole, half = (
+        [
+            load_balancing.update_cycles(layers, batch, side=16, product_cycles=products.product_cycles)
+            for layers in (policy, value)
+        ]
+        for batch in (SPINNING_UP.minibatch, SPINNING_UP.minibatch // 2)
+    )
+    return whole, half
 
 
 def _dataflow_rows(
@@ -145,7 +177,7 @@ def _dataflow_rows(
             yield _row(key, columns, batch, min(cycles.values()))
 
 
-def _layout_rows(benchmark: str, side: int, iteration: ppo.PpoIteration) -> Iterator[Row]:
+def _layout_rows(benchmark: str, side: int, iteration: ppo.PpoIteration, core: str) -> Iterator[Row]:
     from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
 
     layers, batch = networks.PPO_NETWORKS[benchmark], iteration.minibatch
@@ -156,7 +188,7 @@ def _layout_rows(benchmark: str, side: int, iteration: ppo.PpoIteration) -> Iter
     cycles: dict[str, dict[str, int]] = {}
     stalls: dict[str, dict[str, int]] = {}
     for layout in ("blocked", "plain"):
-        products = SimulatedProducts(side=side, layout=layout)
+        products = SimulatedProducts(side=side, layout=layout, **CORES[core])
         products.prepare(
             (s, dataflow) for shapes in across.values() for s in shapes for dataflow in DATAFLOWS
         )
@@ -169,7 +201,7 @@ def _layout_rows(benchmark: str, side: int, iteration: ppo.PpoIteration) -> Iter
             best = min(of_each, key=lambda dataflow: of_each[dataflow])
             cycles[layout][process] = of_each[best]
             stalls[layout][process] = sum(products.stalls(shape, best) for shape in shapes)
-    rest = SimulatedProducts(side=side)
+    rest = SimulatedProducts(side=side, **CORES[core])
     forward = ppo.best_dataflows(layers, batch, side=side, product_cycles=rest.product_cycles)["FW"]
     inference = ppo.best_dataflows(
         layers, iteration.agents, side=side, processes=("FW",), product_cycles=rest.product_cycles
@@ -179,6 +211,7 @@ def _layout_rows(benchmark: str, side: int, iteration: ppo.PpoIteration) -> Iter
         benchmark,
         side,
         cycles,
+        core=core,
         stalls=stalls["plain"],
         stated_stalls=gains.update_stalls(layers, batch, side=side),
         forward_cycles=ppo.process_cycles(layers, "FW", batch, dataflow=forward, **model),

@@ -32,6 +32,7 @@ from placerl.harness.papers.ppo import (
     table_2_libraries,
     virtual_iterations,
 )
+from placerl.harness.papers.ppo.figures_12_15_cycles import FLOAT32
 from placerl.harness.papers.ppo.judged_iterations import (
     Gains,
     Joined,
@@ -47,10 +48,13 @@ from placerl.harness.papers.ppo.table_2_libraries import LIBRARIES_OF_THE_PAPER,
 from placerl.primitives.fpga.cycles.ppo import PpoIteration
 
 MUJOCO = ("Hopper", "Humanoid")
-NEEDS = "the experiment PPO-T2: PPO's iterations timed here, and their products simulated"
+NEEDS = (
+    "the experiment PPO-T2: PPO's iterations timed here, and the cycles of their float32 products "
+    "(`placerl reproduce --only PPO-T2-CPU --tier standard`)"
+)
 NEEDS_CUDA = "a CUDA device"
 CPU, GPU, FPGA = "cpu", "cuda", "fpga"
-SOURCE = "host timed, products simulated; upper bound: no transfers, no Adam or loss"
+SOURCE = "host timed, float32 products simulated; upper bound: no transfers, no Adam or loss"
 BOUNDS = (
     "A gain is an upper bound: no transfers, no Adam or loss, and what the host does to prepare the samples beside the "
     "networks, and to deal mini-batches, is counted as the accelerator's. It can refute a gain, not show one."
@@ -129,10 +133,11 @@ def measured_iterations(
 ) -> dict[TimedIteration, MeasuredIteration]:
     """Return the iterations of PPO that were timed on a device and whose cycles on the accelerator were counted.
 
-    Of several programs the fastest one counts, unless all are in the style of a library: PPO compares within one.
+    The cycles are those of a core of float32, as PPO's is (5.1). Of several programs the fastest one counts, unless
+    all are in the style of a library: PPO compares within one.
     """
     mine = rows_of(frame, EXPERIMENT, workload=BENCHMARKS[benchmark])
-    counted = {_of(row): row for row in mine if row.quantity == CYCLES}
+    counted = {_of(row): row for row in mine if row.quantity == CYCLES and row.parameters.core == FLOAT32}
     here = [row for row in mine if row.quantity == TIME and row.device == device]
     libraries = {style: library for library, style in table_2_libraries.STYLES.items()}
     apart = all(row.backend in libraries for row in here)

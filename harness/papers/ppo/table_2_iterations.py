@@ -2,8 +2,9 @@
 
 An iteration collects N x T samples and trains on mini-batches of M of them for K epochs. Whole iterations of training
 are timed, with the seconds of their parts, without early stopping, on every core that this process may use. For the
-accelerator, the RTL's cycles are counted: the products of inferences and updates in the dataflows with the fewest
-cycles (PPO 4). Neither includes transfers, which `virtual_iterations` adds. The claims combine both.
+accelerator, the RTL's cycles are counted: the float32 products of inferences and updates in the dataflows with the
+fewest cycles (PPO 4, 5.1), in the blocked layout. Neither includes transfers, which `virtual_iterations` adds. The
+claims combine both.
 """
 
 import re
@@ -27,6 +28,7 @@ from placerl.harness.measure.turns import Rounds, in_rounds
 from placerl.harness.papers import published
 from placerl.harness.papers.cells import GPU_TIER, TierLimits, claim_cell
 from placerl.harness.papers.experiments import Columns, Experiment
+from placerl.harness.papers.ppo.figures_12_15_cycles import CORES, FLOAT32
 from placerl.harness.papers.ppo.published_clocks import published_clock_mhz
 from placerl.harness.runtime.on_policy import OnPolicyTraining
 from placerl.harness.runtime.resolve import resolve
@@ -49,6 +51,7 @@ class IterationColumns(Columns):
         threads, processes: of the learner, and of the environments.
         terms_s: seconds of its parts, one value per iteration that was run.
         side, clock_mhz, cycles, equation_5_cycles: of the accelerator: P, its clock, and cycles by part.
+        core: whose cycles they are; rows of earlier versions without it are of a core of integers.
         transfers, design_mhz: in virtual time, the transfers of an iteration, and the clock of its cycles.
     """
 
@@ -61,6 +64,7 @@ class IterationColumns(Columns):
     clock_mhz: float | None = None
     cycles: dict[str, int] | None = None
     equation_5_cycles: dict[str, int] | None = None
+    core: str | None = None
     transfers: float | None = None
     design_mhz: float | None = None
 
@@ -214,7 +218,7 @@ def counted(benchmark: str, wanted: Sequence[PpoIteration], report: Report) -> S
             "quantity": CYCLES,
             "provenance": Provenance.SIMULATED,
         }
-        columns = IterationColumns(benchmark, asdict(iteration), side=side, clock_mhz=clock_mhz)
+        columns = IterationColumns(benchmark, asdict(iteration), side=side, clock_mhz=clock_mhz, core=FLOAT32)
         if reason:
             rows.append(EXPERIMENT.not_run(reason, columns, **fields))
             continue
@@ -239,12 +243,12 @@ def _products(benchmark: str, iteration: PpoIteration) -> list[tuple[GemmShape, 
 
 
 def _unit(benchmark: str) -> "SimulatedProducts":
-    """Return a unit whose stationary blocks are loaded at once (PPO Fig. 6); each of two networks has its own
-    unit.
+    """Return a unit of float32, whose stationary blocks are loaded at once (PPO 5.1, Fig. 6); each of two networks
+    has its own unit.
     """
     from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
 
-    return SimulatedProducts(side=SIDES[benchmark], block_load=True)
+    return SimulatedProducts(side=SIDES[benchmark], **CORES[FLOAT32])
 
 
 def _simulated(benchmark: str, iteration: PpoIteration) -> ppo.ProductCycles:

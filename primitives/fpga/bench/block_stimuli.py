@@ -27,14 +27,17 @@ def registers_alone(design: Any) -> Stimuli:
 
 
 def replay_requests(design: Any) -> Stimuli:
-    """Insert priorities at first, then update, get and sample at random, in each lane of a replay pipeline."""
+    """Insert priorities at first, then update, get and sample at random, in each lane of a replay pipeline.
+
+    Updates and reads are of the first leaves, also of those that are not in use.
+    """
     layout, rng = design.layout, np.random.default_rng(0)
     banked = hasattr(layout, "bank")
     bank = layout.bank if banked else layout
     lanes = [f"requests_{lane}" for lane in range(layout.banks)] if banked else ["requests"]
     streams = {}
     for lane in lanes:
-        leaves = rng.integers(0, min(bank.leaves, 64), ITEMS)
+        leaves = rng.integers(0, min(bank.fanout**bank.levels, 64), ITEMS)
         paths = bank.path_of(leaves)
         if banked:
             paths = paths | rng.integers(0, layout.banks, ITEMS) << bank.path_bits

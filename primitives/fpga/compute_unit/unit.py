@@ -2,18 +2,21 @@
 
 A may be read transposed, as the backward pass reads the weights. In the blocked layout this takes no stall, and in
 the plain layout one stall per block (`gemm.matrix_buffer`). A core with `block_load` has the blocked layout's banks
-next to its elements, for A and B, so that a stationary operand is loaded at once. The golden model is `GemmPlan`:
-C = A B, read back row by row.
+next to its elements, for A and B, so that a stationary operand is loaded at once. With A in the plain layout such a
+core, the memory of B and that of C stand still while a block of A is copied (`plain_banks`): the baseline without the
+blocked layout (PPO 5.3.3). The golden model is `GemmPlan`: C = A B, read back row by row.
 """
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import EnableInserter, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from placerl.primitives.fpga.compute_unit.plain_banks import PlainBanks
 from placerl.primitives.fpga.compute_unit.row_ports import transpose_request
 from placerl.primitives.fpga.compute_unit.weight_banks import BankedBuffer
+from placerl.primitives.fpga.export.platform import ExportPlatform
 from placerl.primitives.fpga.gemm.control import INDEX_BITS, Axis, Dataflow, GemmCommand, VectorRequest
 from placerl.primitives.fpga.gemm.core import GemmCore
 from placerl.primitives.fpga.gemm.matrix_buffer import BlockedBuffer, PlainBuffer
@@ -31,7 +34,7 @@ def compute_unit(
     Args:
         operand_blocks: P x P blocks in each of the memories of A and B.
         result_blocks: P x P blocks in the memory of C.
-        layout: layout of A's memory, `blocked` or `plain`; with `block_load` only `blocked`.
+        layout: layout of A's memory, `blocked` or `plain`.
         core: arguments of the core, a `GemmCore`, such as `width=16`; `side`, which is P, is required.
     """
     return ComputeUnit(
@@ -46,7 +49,8 @@ class ComputeUnit(wiring.Component):
         core: the systolic core, not yet elaborated.
         operand_blocks: P x P blocks in each of the memories of A and B.
         result_blocks: P x P blocks in the memory of C.
-        layout: layout of A's memory, `blocked` or `plain`; with `block_load` only `blocked`. B and C are blocked.
+        layout: layout of A's memory, `blocked` or `plain`. B and C are blocked. With `plain` and `block_load` the unit
+            is simulated only: a module that an export writes once for all its uses cannot stand still.
 
     Ports (all are streams, of which an item is transferred when valid and ready):
         writes: In: the P `words` of row `row` of block `block`, which are stored in the memory of B if `to_b` is 1,
@@ -65,9 +69,8 @@ class ComputeUnit(wiring.Component):
     def __init__(self, *, core: GemmCore, operand_blocks: int, result_blocks: int, layout: str = "blocked"):
         if layout not in LAYOUTS:
             raise ValueError(f"layout: found {layout!r}; allowed: {', '.join(LAYOUTS)}")
-        if core.block_load and layout != "blocked":
-            raise ValueError(f"layout: found {layout!r}; allowed for a core with block_load: blocked")
         self.core, self.layout = core, layout
+        self.stands_still = core.block_load and layout == "plain"
         self.operand_blocks, self.result_blocks = operand_blocks, result_blocks
         side = core.side
         write = data.StructLayout(
@@ -103,17 +106,22 @@ class ComputeUnit(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        m = Module()
-        m.submodules.core = core = self.core
+        if self.stands_still and isinstance(platform, ExportPlatform):
+            raise ValueError("layout: found 'plain'; allowed in an export with block_load: blocked")
+        m, core = Module(), self.core
+        moves = Signal() if self.stands_still else None
         sizes = {"side": core.side, "width": core.width, "blocks": self.operand_blocks}
         banked = {**sizes, "row_cycles": core.arithmetic.row_cycles}
-        a = BankedBuffer(**banked) if core.block_load else LAYOUTS[self.layout](**sizes)
+        kinds_of_a: dict[str, Any] = {"blocked": BankedBuffer, "plain": PlainBanks}
+        a = kinds_of_a[self.layout](**banked) if core.block_load else LAYOUTS[self.layout](**sizes)
         b = BankedBuffer(**banked) if core.block_load else BlockedBuffer(**sizes)
-        m.submodules.a, m.submodules.b = a, b
-        m.submodules.result = result = ResultBuffer(core=core, blocks=self.result_blocks)
+        result = ResultBuffer(core=core, blocks=self.result_blocks)
+        for name, part in (("core", core), ("a", a), ("b", b), ("result", result)):
+            stands = moves is not None and part is not a
+            m.submodules[name] = EnableInserter(moves)(part) if stands else part
 
         writes = self.writes.payload
-        m.d.comb += self.writes.ready.eq(1)
+        m.d.comb += self.writes.ready.eq(1 if moves is None else moves)
         for buffer, chosen in ((a, ~writes.to_b), (b, writes.to_b)):
             m.d.comb += [
                 buffer.write_enable.eq(self.writes.valid & chosen),
@@ -151,17 +159,24 @@ class ComputeUnit(wiring.Component):
                 m.d.comb += word.eq(Mux(weights_stay, of_a, of_b))
         transpose_request(m, command.transposed_a, a.request, core.a)
         waits = core.a.valid & ~a.ready
-        m.d.comb += [core.ready.eq(~waits), core.a_data.eq(a.data), core.b_data.eq(b.data)]
+        m.d.comb += [
+            core.ready.eq(~waits if moves is None else 1),
+            core.a_data.eq(a.data),
+            core.b_data.eq(b.data),
+        ]
+        if moves is not None:
+            m.d.comb += [moves.eq(~waits), a.moves.eq(moves)]
         m.d.comb += [taken.eq(sums) for taken, sums in zip(result.tile_sums, core.tile_sums, strict=True)]
         for name in ("tile_done", "column_sums", "column_done"):
             m.d.comb += getattr(result, name).eq(getattr(core, name))
         self._count(m, running, starting, waits)
 
         reads, rows = self.reads, self.rows
-        m.d.comb += reads.ready.eq(~rows.valid | rows.ready)
+        takes = ~rows.valid | rows.ready
+        m.d.comb += reads.ready.eq(takes if moves is None else takes & moves)
         reading = reads.valid & reads.ready
-        with m.If(reads.ready):
-            m.d.sync += rows.valid.eq(reads.valid)
+        with m.If(reads.ready if moves is None else takes):
+            m.d.sync += rows.valid.eq(reads.valid if moves is None else reading)
         wanted = Signal(VectorRequest)
         m.d.comb += [
             wanted.valid.eq(reading),

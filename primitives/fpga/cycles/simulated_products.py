@@ -24,7 +24,7 @@ class SimulatedProducts:
     Args:
         block_load: whether stationary blocks are loaded at once.
         layout: layout of A's memory: `blocked`, which always answers, or `plain`, which stalls for columns.
-        float32: whether the unit is one of float32, which loads blocks at once and has the blocked layout.
+        float32: whether the unit is one of float32, which loads blocks at once.
     """
 
     def __init__(
@@ -32,7 +32,8 @@ class SimulatedProducts:
     ):
         self.side = side
         self._block = gemm_float32.BLOCK if float32 else gemm.BLOCK
-        self._design = [side] if float32 else [side, block_load, layout]
+        of_layout = [layout] if layout != "blocked" else []
+        self._design = [side, *of_layout] if float32 else [side, block_load, layout]
 
     def product_cycles(self, shape: GemmShape, *, side: int, dataflow: str) -> int:
         """Return the simulated cycles of a product, including stalls.

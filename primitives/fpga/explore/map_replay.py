@@ -71,15 +71,18 @@ def _levels(capacity: int, fanout: int, banks: int) -> int:
 def memories(banks: int, capacity: int, fanout: int, *, priority_bits: int = 32) -> list[tuple[int, int]]:
     """Return the bits of a word and the number of words of every memory of S sub-trees, as the RTL has them.
 
-    Each level of a sub-tree has a memory whose words hold the sums of the `fanout` children of a node. A sub-tree has
-    `fanout` to the power of its levels leaves, whether or not the capacity needs them, its first stage a copy of them,
-    and the path of the last sample with each tag; with several sub-trees a lane keeps the sub-tree of that sample.
-    The crossbar's queues are in look-up tables, and counted there.
+    Each level of a sub-tree has a memory whose words hold the sums of the `fanout` children of a node. A sub-tree uses
+    as many leaves as the capacity needs, and has the nodes above these alone. Its first stage has a copy of the leaves
+    in use, and the path of the last sample with each tag; with several sub-trees a lane keeps the sub-tree of that
+    sample. The crossbar's queues are in look-up tables, and counted there.
     """
-    levels = _levels(capacity, fanout, banks)
-    sums_bits = [priority_bits + _address_bits(fanout**below) for below in reversed(range(levels))]
-    sub_tree = [(fanout * bits, fanout**level) for level, bits in enumerate(sums_bits)]
-    sub_tree += [(priority_bits, fanout**levels), (levels * _address_bits(fanout), 1 << TAG_BITS)]
+    leaves, levels = -(-capacity // banks), _levels(capacity, fanout, banks)
+    sub_tree = []
+    for level in range(levels):
+        below_child = fanout ** (levels - level - 1)
+        bits = priority_bits + _address_bits(min(below_child, leaves))
+        sub_tree.append((fanout * bits, -(-leaves // (fanout * below_child))))
+    sub_tree += [(priority_bits, leaves), (levels * _address_bits(fanout), 1 << TAG_BITS)]
     lanes = [(_address_bits(banks), 1 << TAG_BITS)] * banks if banks > 1 else []
     return sub_tree * banks + lanes
 
@@ -116,8 +119,8 @@ def replay_design(
     """Return the design with the most sub-trees that one die holds: their number S is a power of two.
 
     S is at most the batch size, and 1 if a batch has no more samples than the tree has levels: one pipeline then works
-    on all of them at once. Where S is too large, twice as many may fit: sub-trees of fewer levels may have fewer leaves
-    that the capacity does not need.
+    on all of them at once. Every S up to there is tried: where one does not fit, twice as many sub-trees may, as they
+    may have fewer levels.
 
     Args:
         capacity: number of leaves, which is the number of transitions that the replay holds.

@@ -3,7 +3,7 @@
 Golden models: `primitives.quantization.Q`, `golden.from_fixed` and `golden.scaled`.
 """
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 
 from placerl.primitives.fpga.floating_point.words import (
@@ -11,15 +11,20 @@ from placerl.primitives.fpga.floating_point.words import (
     FRACTION_BITS,
     INFINITE_EXPONENT,
     WORD_BITS,
+    ExponentRange,
     Float,
     Operator,
-    normalised,
+    is_zero,
+    leading_zeros,
+    named,
     packed,
     registered,
-    significand,
+    shifted_left,
 )
 
 SCALE_BITS = 10  # of a power of two that scales: -512 to 511
+FINE_LEVELS = 1  # of the shift of a conversion to fixed point, in the stage that rounds
+FINE_LEFT = 3  # of the shift of a conversion from fixed point, in the stage after the coarse levels
 
 
 class ToFixed(Operator):
@@ -42,34 +47,55 @@ class ToFixed(Operator):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         a, bits = Float(self.operands[0]), self.bits
-        # The significand, a fraction of 23 bits, ends up with one bit behind the wanted ones, and a sticky bit.
-        limit = bits + 1
-        places = Signal(signed(11))  # to the left, from there
-        m.d.comb += places.eq(a.exponent - EXPONENT_BIAS - FRACTION_BITS + self.fraction_bits + 1)
-        significant = significand(a)
-        left = (Cat(significant) << Mux(places > limit, limit, places)[: limit.bit_length()])[: bits + 2]
-        lost = Signal(FRACTION_BITS + 1)
-        right_places = Mux(-places > FRACTION_BITS + 1, FRACTION_BITS + 1, -places)[:5]
-        shifted = Signal(2 * FRACTION_BITS + 2)
-        m.d.comb += shifted.eq(Cat(Const(0, FRACTION_BITS + 1), significant) >> right_places)
-        m.d.comb += lost.eq(shifted[: FRACTION_BITS + 1])
-        to_left = places >= 0
-        too_big = registered(
-            m, (a.exponent >= EXPONENT_BIAS + bits - self.fraction_bits) & (significant != 0)
-        )
-        magnitude = registered(m, Mux(to_left, left, shifted[FRACTION_BITS + 1 :])[: bits + 2])
-        sticky = registered(m, ~to_left & lost.any())
-        sign = registered(m, a.sign)
+        # Stage 1: the significand at the top of a number with one bit behind the wanted ones, shifted to the right
+        # by the places that its exponent leaves; the last levels of the shift are for stage 2.
+        width = max(bits + 1, FRACTION_BITS + 1)
+        unused = width - (
+            bits + 1
+        )  # bits behind the one that rounds, of a format that is narrower than a significand
+        limit = EXPONENT_BIAS + bits - self.fraction_bits  # the first exponent of a number that is too big
+        places = Signal(signed(11))
+        m.d.comb += places.eq(limit - 1 - a.exponent)
+        levels = width.bit_length()
+        zero = named(m, is_zero(a), "is_zero")
+        all_lost = named(m, ~places[-1] & places[levels:-1].any() | zero, "all_lost")
+        number: Value = Cat(Const(0, width - FRACTION_BITS - 1), a.fraction, Const(1, 1))
+        number, lost = _shifted_right(m, number, places[FINE_LEVELS:levels], FINE_LEVELS)
+        too_big = registered(m, places[-1] & ~zero, name="too_big")
+        number = registered(m, Mux(all_lost, 0, number), name="number")
+        sticky = registered(m, Mux(all_lost, ~zero, lost), name="sticky")
+        fine, sign = registered(m, places[:FINE_LEVELS], name="fine"), registered(m, a.sign, name="sign")
+        # Stage 2: the rest of the shift; round and negate in one addition, as -n is ~n + 1.
+        number, lost = _shifted_right(m, number, fine, 0)
+        below = named(m, sticky | lost | number[:unused].any(), "below") if unused else sticky | lost
+        half, whole = number[unused], number[unused + 1 :]
         # Ties go upwards: of a negative number's magnitude, downwards.
-        up = magnitude[0] & (~sign | sticky)
-        whole = Signal(bits + 2)
-        m.d.comb += whole.eq((magnitude >> 1) + up)
-        highest = (1 << bits - 1) - 1
-        over = too_big | Mux(sign, whole > highest + 1, whole > highest)
-        value = Mux(sign, -whole, whole)[:bits]
-        saturated_value = Mux(sign, Const(1 << bits - 1, bits), Const(highest, bits))
-        m.d.sync += [self.result.value.eq(Mux(over, saturated_value, value)), self.result.saturated.eq(over)]
+        one = Mux(sign, ~(half & below), half)
+        total = named(
+            m, (Cat(whole ^ sign.replicate(bits), sign, sign) + one)[: bits + 2].as_signed(), "total"
+        )
+        over = named(m, too_big | (total[bits - 1 :] != total[-1].replicate(3)), "over")
+        saturated_value = Cat(~sign.replicate(bits - 1), sign)
+        m.d.sync += [
+            self.result.value.eq(Mux(over, saturated_value, total[:bits])),
+            self.result.saturated.eq(over),
+        ]
         return m
+
+
+def _shifted_right(m: Module, number: Value, places: Value, lowest: int) -> tuple[Value, Value]:
+    """Return a number shifted to the right, and whether a 1 left it.
+
+    Args:
+        places: how often to shift by 2^lowest places; its highest bit is the first level.
+    """
+    lost: Value = Const(0, 1)
+    for level in reversed(range(len(places))):
+        step = min(1 << level + lowest, len(number))
+        lost = named(m, lost | places[level] & number[:step].any(), "lost")
+        moved = Cat(number[step:], Const(0, step))
+        number = named(m, Mux(places[level], moved, number), f"right_{step}")
+    return number, lost
 
 
 class FromFixed(Operator):
@@ -94,18 +120,39 @@ class FromFixed(Operator):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        number, bits = self.operands[0], self.bits
-        sign = registered(m, number < 0)
-        magnitude = registered(m, abs(number)[:bits])
-        zero = magnitude == 0
-        normal, places = normalised(magnitude, bits)
+        # -n is ~n + 1; ~n shifted to the left, with ones that follow, + 1, is -n shifted. The rounding adds that 1.
+        padding = max(0, FRACTION_BITS + 3 - self.bits)
+        padding += (self.bits + padding).bit_count() == 1  # so that -1, whose ~n is 0, is counted, too
+        width = self.bits + padding
+        word = self.operands[0].as_unsigned()
+        sign = named(m, word[-1], "sign")
+        number = named(m, Cat(sign.replicate(padding), word ^ sign.replicate(self.bits)), "number")
+        # Stage 1: how far to the left; the coarse levels of the shift.
+        count, _ = leading_zeros(m, number)
+        coarse = shifted_left(m, number, count[FINE_LEFT:], sign, lowest=FINE_LEFT)
+        late: list[Value] = [registered(m, value) for value in (sign, ~word.any(), count, coarse)]
+        # Stage 2: its fine levels.
+        sign, zero, count, coarse = late
+        normal: Value = shifted_left(m, coarse, count[:FINE_LEFT], sign)
+        extra = width - (FRACTION_BITS + 1)
+        # What is behind the bit that rounds: where no fine level moves it to, it need not wait for them.
+        settled = max(0, extra - (1 << FINE_LEFT))
+        behind: Value = named(m, (coarse[:settled] ^ sign.replicate(settled)).any(), "behind")
         if self.latency == 3:
-            sign, zero, normal, places = (registered(m, value) for value in (sign, zero, normal, places))
-        exponent = Signal(signed(11))
-        m.d.comb += exponent.eq(EXPONENT_BIAS + bits - 1 - self.fraction_bits - places)
-        padding = max(0, FRACTION_BITS + 3 - bits)
-        word = packed(m, sign, exponent, Cat(Const(0, padding), normal), zero)
-        m.d.sync += self.result.eq(word)
+            sign, zero, count, normal, behind = (
+                registered(m, value) for value in (sign, zero, count, normal, behind)
+            )
+        behind = named(
+            m, behind | (normal[settled : extra - 1] ^ sign.replicate(extra - 1 - settled)).any(), "rest"
+        )
+        # The last stage: round. Without a rest -n ends with the bit that rounds or, if that is 1, is a whole number.
+        half, last = normal[extra - 1], normal[extra]
+        up = Mux(behind, half, Mux(sign, half | last, half & last))
+        highest = EXPONENT_BIAS + self.bits - 1 - self.fraction_bits
+        exponent = named(m, (highest - count).as_signed(), "exponent")
+        inside = highest - self.bits > 0 and highest + 1 < INFINITE_EXPONENT
+        where = ExponentRange.inside() if inside else None
+        m.d.sync += self.result.eq(packed(m, sign, exponent, normal[extra:], up, zero, where))
         return m
 
 

@@ -19,6 +19,8 @@ from placerl.primitives.fpga.floating_point.words import (
     Float,
     Operator,
     delayed,
+    named,
+    nearest_even,
     packed,
 )
 from placerl.primitives.quantization import Q
@@ -59,7 +61,8 @@ class Exponential(Operator):
             : tables.VALUE_FRACTION_BITS
         ]
         late = delayed(m, exponent, tables.LATENCY)
-        word = packed(m, None, late.as_signed(), Cat(inside, Const(1, 1)), Const(0, 1))
+        kept, up = nearest_even(m, Cat(named(m, inside, "inside"), Const(1, 1)))
+        word = packed(m, None, late.as_signed(), kept, up, Const(0, 1))
         m.d.sync += self.result.eq(word)
         return m
 
@@ -90,9 +93,9 @@ class Logarithm(Operator):
         )
         m.submodules.multiply = multiply = Multiply()
         zero = a.exponent == 0
-        value = tables.logarithm().lookup(m, Mux(zero, 0, a.fraction)[:FRACTION_BITS])
-        whole = delayed(m, (a.exponent - EXPONENT_BIAS).as_signed(), tables.LATENCY)
-        m.d.comb += convert.operands[0].eq((whole << tables.VALUE_FRACTION_BITS) + value)
+        exponent = named(m, (a.exponent - EXPONENT_BIAS).as_signed(), "exponent")
+        value = tables.logarithm().lookup(m, Mux(zero, 0, a.fraction)[:FRACTION_BITS], exponent)
+        m.d.comb += convert.operands[0].eq(value)
         m.d.comb += [multiply.operands[0].eq(convert.result), multiply.operands[1].eq(_bits(_LN_2))]
         m.d.comb += self.result.eq(multiply.result)
         return m
@@ -130,9 +133,12 @@ class NearZero(Operator):
             bits=tables.VALUE_BITS, fraction_bits=tables.VALUE_FRACTION_BITS
         )
         m.submodules.multiply = multiply = Multiply()
-        one = 1 << _NEAR_ZERO.fraction_bits
+        # fixed + 1, limited to the table: only the bits before the point change.
         fixed = to_fixed.result.value
-        u = Mux(fixed < -one, 0, Mux(fixed >= one, 2 * one - 1, fixed + one))[: _NEAR_ZERO.fraction_bits + 1]
+        whole, low = fixed[_NEAR_ZERO.fraction_bits :].as_signed(), fixed[: _NEAR_ZERO.fraction_bits]
+        inside = Cat(low, ~whole[0])
+        limit = ~fixed[-1].replicate(_NEAR_ZERO.fraction_bits + 1)
+        u = Mux((whole == 0) | (whole == -1), inside, limit)
         m.d.comb += [
             to_fixed.operands[0].eq(self.operands[0]),
             from_fixed.operands[0].eq(tables.ratio(self.name).lookup(m, u)),

@@ -56,9 +56,10 @@ def _zero(word: Value) -> Value:
 
 
 def _order(word: Value) -> Value:
-    """Return a signed number in the order of the floats; 0 for both zeros."""
+    """Return an unsigned number in the order of the floats; the same one for both zeros."""
+    negative = word[31] & ~_zero(word)
     magnitude = Mux(_zero(word), 0, word[:31])
-    return Mux(word[31], -magnitude, magnitude)
+    return Cat(magnitude ^ negative.replicate(31), ~negative)
 
 
 def _plain(word: Value) -> Value:

@@ -11,16 +11,17 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from amaranth.hdl import Module, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
-from placerl.primitives.fpga.floating_point.words import registered
+from placerl.primitives.fpga.floating_point.words import named, registered
 
 Array = NDArray[Any]
 
 SEGMENT_BITS = 7
 VALUE_FRACTION_BITS = 26
 VALUE_BITS = VALUE_FRACTION_BITS + 4  # signed, magnitudes below 8
+LOW_BITS = 4  # of c1, which has more bits than a factor of a DSP
 LATENCY = 3
 
 
@@ -47,26 +48,51 @@ class LookupTable:
         t = u & (1 << self.place_bits) - 1
         return c0 + ((c1 + (c2 * t >> self.place_bits)) * t >> self.place_bits)
 
-    def lookup(self, m: Module, u: Value) -> Value:
-        """Add hardware to `m` that computes the table's value for `u`; return the value, `LATENCY` cycles later."""
-        segment = u[self.place_bits :]
-        rows = [
-            _rom(m, segment, [row[i] & (1 << VALUE_BITS) - 1 for row in self.coefficients]) for i in range(3)
-        ]
-        c0, c1, c2 = (registered(m, row.as_signed()) for row in rows)
-        t = registered(m, u[: self.place_bits])
-        inner = registered(m, (c1 + (c2 * t >> self.place_bits)), signed(VALUE_BITS))
-        c0, t = registered(m, c0), registered(m, t)
-        return registered(m, c0 + (inner * t >> self.place_bits), signed(VALUE_BITS))
+    def lookup(self, m: Module, u: Value, whole: Value | None = None) -> Value:
+        """Add hardware to `m` that computes the table's value for `u`; return the value, `LATENCY` cycles later.
+
+        Args:
+            whole: a signed integer that is added to the value; None: 0.
+
+        Raises:
+            ValueError: `whole` is given to a table with a coefficient c0 that is not a fraction, 0 <= c0 < 1.
+        """
+        firsts = [row[0] for row in self.coefficients]
+        if whole is not None and not (min(firsts) >= 0 and max(firsts) < 1 << VALUE_FRACTION_BITS):
+            raise ValueError("whole: found a value; allowed for this table, whose c0 leave [0, 1): None")
+        places, segment, t = self.place_bits, u[self.place_bits :], u[: self.place_bits]
+        c0, c1, c2 = (
+            named(m, _rom(m, segment, [row[i] for row in self.coefficients]), f"c{i}") for i in range(3)
+        )
+        t = registered(m, t, name="t")
+        if whole is not None:
+            c0 = Cat(c0[:VALUE_FRACTION_BITS], whole).as_signed()
+        c0, c1, c2 = (registered(m, value, name="coefficient") for value in (c0, c1, c2))
+        # c0 + (c1 + q) t >> places, q = c2 t >> places: a product a stage, and an addition behind it.
+        low, high = c1[:LOW_BITS], c1[LOW_BITS:].as_signed()
+        bits = (VALUE_BITS if whole is None else VALUE_FRACTION_BITS + whole.shape().width + 1) + places
+        begun = registered(m, (c0 << places) + (high * t << LOW_BITS), signed(bits), name="begun")
+        low_product = registered(m, low * t, name="low_product")
+        q, late = registered(m, (c2 * t) >> places, name="q"), registered(m, t, name="t")
+        linear = Signal(signed(bits), name="linear")
+        m.d.comb += linear.eq(begun + low_product)
+        return registered(m, (linear + q * late) >> places, signed(bits - places), name="value")
 
 
 def _rom(m: Module, address: Value, words: list[int]) -> Value:
-    word = Signal(VALUE_BITS, name="row")
-    with m.Switch(address):
-        for number, value in enumerate(words):
-            with m.Case(number):
-                m.d.comb += word.eq(value)
-    return word
+    """Return the signed word of a table at an address, in as many bits as its words need.
+
+    The words at even and at odd addresses are selected last, so that synthesis builds the table of look-up tables: a
+    block RAM, whose output would be the register behind the table, has its word nanoseconds later in a cycle.
+    """
+    shape = signed(max(max(words).bit_length(), (-1 - min(words)).bit_length()) + 1)
+    halves = [Signal(shape, name=f"row_{half}") for half in range(2)]
+    for half, word in enumerate(halves):
+        with m.Switch(address[1:]):
+            for number, value in enumerate(words[half::2]):
+                with m.Case(number):
+                    m.d.comb += word.eq(value)
+    return Mux(address[0], halves[1], halves[0])
 
 
 def _fitted(function: Callable[[Array], Array], input_bits: int) -> LookupTable:

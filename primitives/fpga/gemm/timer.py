@@ -3,9 +3,12 @@
 The controller decides when every operand enters the array. After the last operand the array takes a constant number
 of cycles that depends on its size (`cycles.gemm.fill_cycles`). The cycles are therefore those of the whole unit,
 which the tests check, and a simulation runs hundreds of times as fast.
+
+A core with `block_load` and A in the plain layout stands still while a block of A is copied, as the whole unit does
+(`compute_unit.plain_banks`).
 """
 
-from amaranth.hdl import Module, Mux, ResetInserter, Signal, ValueLike
+from amaranth.hdl import EnableInserter, Module, Mux, ResetInserter, Signal, ValueLike
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -22,7 +25,7 @@ class GemmTimer(wiring.Component):
     Args:
         block_load: whether stationary blocks are loaded at once, from memories of the elements; otherwise row by row.
         layout: layout of A's memory: `blocked`, which always answers, or `plain`, which stalls for
-            columns (`matrix_buffer`).
+            columns (`matrix_buffer`), and with `block_load` for blocks.
         float32: whether the core is one of float32, which needs `block_load`.
 
     Ports:
@@ -37,8 +40,6 @@ class GemmTimer(wiring.Component):
     ):
         if layout not in ("blocked", "plain"):
             raise ValueError(f"layout: found {layout!r}; allowed: blocked, plain")
-        if block_load and layout != "blocked":
-            raise ValueError(f"layout: found {layout!r}; allowed with block_load: blocked")
         self.side, self.block_load, self.layout = side, block_load, layout
         self.float32 = float32
         command = data.StructLayout({"gemm": GemmCommand, "transposed_a": 1})
@@ -49,16 +50,18 @@ class GemmTimer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.core = core = GemmCore(
-            side=self.side, block_load=self.block_load, datapath=False, float32=self.float32
-        )
+        core = GemmCore(side=self.side, block_load=self.block_load, datapath=False, float32=self.float32)
+        stands_still, moves = self.block_load and self.layout == "plain", Signal()
+        m.submodules.core = EnableInserter(moves)(core) if stands_still else core
         running, entered = Signal(), Signal()
         since, stalls = Signal(COUNT_BITS), Signal(COUNT_BITS)
         command, finished = Signal.like(self.commands.payload), self.finished
         starting = self.commands.valid & self.commands.ready
         waits = self._waits(m, core, command, starting)
+        if stands_still:
+            m.d.comb += moves.eq(~waits)
         m.d.comb += [
-            core.ready.eq(~waits),
+            core.ready.eq(1 if stands_still else ~waits),
             core.command.valid.eq(starting),
             core.command.payload.eq(self.commands.payload.gemm),
             self.commands.ready.eq(~running & ~finished.valid & core.command.ready),
@@ -99,5 +102,8 @@ class GemmTimer(wiring.Component):
                     a.request.block_column.eq(core.a.block_row),
                     a.pitch.eq(command.gemm.a_blocks),
                 ]
+            if self.block_load:  # what stays in the array is copied as a whole
+                with m.If(command.gemm.dataflow == Dataflow.WS):
+                    m.d.comb += a.request.axis.eq(Axis.COLUMN)
             m.d.comb += waits.eq(core.a.valid & ~a.ready)
         return waits

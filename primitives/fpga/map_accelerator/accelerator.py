@@ -16,7 +16,7 @@ from placerl.primitives.fpga.map_accelerator.ddpg_learner import DdpgLearner
 from placerl.primitives.fpga.map_accelerator.dqn_learner import DqnLearner
 from placerl.primitives.fpga.map_accelerator.programs import corrections_program
 from placerl.primitives.fpga.map_accelerator.registers import REGISTERS
-from placerl.primitives.fpga.map_accelerator.replay_manager import WEIGHT_LATENCY, ReplayManager
+from placerl.primitives.fpga.map_accelerator.replay_manager import WEIGHT_LATENCY, ReplayManager, row_of
 from placerl.primitives.fpga.map_accelerator.settings import PRIORITY_BITS, AcceleratorSettings
 from placerl.primitives.fpga.map_accelerator.weight_ports import WeightLoader, WeightReader
 from placerl.primitives.fpga.vector.stream_unit import StreamLane
@@ -41,7 +41,7 @@ def transition(settings: AcceleratorSettings) -> data.StructLayout:
 class MapAccelerator(wiring.Component):
     """Trains a Q network, or DDPG's actor and critic, on its own, between a host's writes to `registers.REGISTERS`.
 
-    After a reset it clears its sum tree, a leaf of a bank per cycle. Meanwhile it takes at most one transition, or
+    After a reset it clears its sum tree, a leaf of every bank per cycle. Meanwhile it takes at most one transition, or
     two with several banks. A run that starts then ends without a step; with several banks, once a transition was
     taken, it waits for the cleared tree, then takes its steps. The host must send all weights again; Adam's moments
     and the sums of gradients then become 0, too. Runs are then as after the configuration of the device.
@@ -125,7 +125,7 @@ class MapAccelerator(wiring.Component):
             replay.inserts.valid.eq(complete & ~busy),
             replay.inserts.payload.eq(words[:PRIORITY_BITS]),
             storage.write_enable.eq(stored),
-            storage.write_address.eq(replay.place),
+            storage.write_address.eq(row_of(settings, replay.place)),
             storage.write_data.eq(words[WORD_BITS:]),
         ]
         with m.If(given.valid & ~complete):
@@ -143,7 +143,7 @@ class MapAccelerator(wiring.Component):
         m.d.comb += [
             replay.items.ready.eq(advance),
             storage.read_enable.eq(advance & replay.items.valid),
-            storage.read_address.eq(replay.items.payload.path),
+            storage.read_address.eq(row_of(settings, replay.items.payload.path)),
             learner.samples.valid.eq(held),
             sample.state.eq(found.state),
             sample.next_state.eq(found.next_state),

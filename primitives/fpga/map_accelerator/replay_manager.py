@@ -36,13 +36,22 @@ PRIORITY_LATENCY = FromFixed.latency + priority_program().latency + ToFixed.late
 
 def layout_of(settings: AcceleratorSettings) -> PipelineLayout | BankedLayout:
     """Return the layout of the accelerator's tree."""
-    bank = PipelineLayout(settings.fanout, settings.levels, PRIORITY_BITS, tag_bits=1)
+    bank = PipelineLayout(settings.fanout, settings.levels, PRIORITY_BITS, tag_bits=1, leaves=settings.leaves)
     return bank if settings.banks == 1 else BankedLayout(settings.banks, bank)
 
 
 def item(settings: AcceleratorSettings) -> data.StructLayout:
     """Return the layout of a drawn sample: the `path` of its leaf, and its importance `weight` in `FRACTION`."""
     return data.StructLayout({"path": layout_of(settings).path_bits, "weight": signed(FRACTION.bits)})
+
+
+def row_of(settings: AcceleratorSettings, path: Value) -> Value:
+    """Return the row of a leaf's transition, below the capacity: the leaves are counted in the order of their filling.
+
+    The banks take turns, so that the lowest bits are the bank's number.
+    """
+    in_bank = len(path) - ceil_log2(settings.banks)
+    return Cat(path[in_bank:], path[:in_bank])
 
 
 class ReplayManager(wiring.Component):
@@ -141,8 +150,11 @@ class ReplayManager(wiring.Component):
                         m.d.comb += [path.eq(self.place), value.eq(self.inserts.payload)]
             else:
                 m.d.comb += path.eq(0)
+        following: Value = turn + 1
+        if settings.capacity < 1 << len(turn):
+            following = Mux(turn == settings.capacity - 1, 0, following)
         with m.If(self.inserts.valid & self.inserts.ready):
-            m.d.sync += turn.eq(turn + 1)
+            m.d.sync += turn.eq(following)
 
         # Responses.
         writes = Cat(a.valid & a.ready & is_write(a.payload.operation) for a in answers)

@@ -43,7 +43,9 @@ class AcceleratorSettings:
         largest_batch: most transitions of a batch.
         banks: S, number of sub-trees, a power of two.
         fanout: K, children of a node, a power of two.
-        levels: levels of a bank's tree; the replay holds S K^levels transitions.
+        levels: levels of a bank's tree, which has room for K^levels leaves.
+        leaves: leaves of a bank's tree that are in use, 1 to K^levels, or 0 for all: the replay holds S times as many
+            transitions, and each memory of the tree has as many words as they need.
         double: double DQN.
         seed: of the random numbers.
         actor: layers of DDPG's actor; empty for DQN.
@@ -55,6 +57,7 @@ class AcceleratorSettings:
     banks: int = 1
     fanout: int = 4
     levels: int = 3
+    leaves: int = 0
     double: bool = False
     seed: int = 0
     actor: tuple[LayerShape, ...] = ()
@@ -78,6 +81,9 @@ class AcceleratorSettings:
                 raise ValueError(
                     f"{name}: found {value}; allowed: {'a power of two' if powers else '1 or more'}"
                 )
+        if not 0 <= self.leaves <= self.fanout**self.levels:
+            allowed = f"1 to {self.fanout**self.levels}, or 0 for all"
+            raise ValueError(f"leaves: found {self.leaves}; allowed: {allowed}")
         if self.actor and self.double:
             raise ValueError("double: found True; allowed with an actor: False")
         if self.actor and self.layers[-1].outputs != 1:
@@ -115,7 +121,7 @@ class AcceleratorSettings:
     @property
     def capacity(self) -> int:
         """Number of transitions that the replay holds."""
-        return int(self.banks * self.fanout**self.levels)
+        return int(self.banks * (self.leaves or self.fanout**self.levels))
 
     @property
     def transition_words(self) -> int:

@@ -1,6 +1,5 @@
 """A sum tree of S sub-trees, each a pipeline with its own memories, which answer S requests per cycle (MAP IV-C4)."""
 
-from dataclasses import asdict
 from typing import Any
 
 from amaranth import Cat, Const, Module, Mux, Signal, Value
@@ -34,8 +33,8 @@ class BankedPipeline(wiring.Component):
 
     There are S lanes, which are inputs for requests. A crossbar routes each request to the bank that holds its leaf,
     where it waits in the lane's queue, and the bank answers. The first levels of the tree, the sums of the S sub-trees,
-    are registers that every lane reads. Leaf i is leaf i modulo L of bank i / L, with L leaves per bank. INSERT names a
-    bank and fills that bank's leaves in turn.
+    are registers that every lane reads. Leaf i is leaf i modulo L of bank i / L, with L leaves in use per bank. INSERT
+    names a bank and fills that bank's leaves in turn.
 
     Order. All lanes are in one phase: reading (SAMPLE, GET) or writing (UPDATE, INSERT). A lane whose next request is
     of the other kind waits; when no request of the current kind is offered, the phase changes. So every read sees all
@@ -55,7 +54,8 @@ class BankedPipeline(wiring.Component):
     Ports, for each i below S:
         requests_i (in, stream of `BankedLayout.request`): lane i.
         responses_i (out, stream of `BankedLayout.response`): of bank i; the tag identifies the request.
-        last_leaf (in, path in a bank): in each bank, after this leaf INSERT starts again at leaf 0.
+        last_leaf (in, path in a bank): in each bank, after this leaf, or the last one in use, INSERT starts again at
+            leaf 0.
         total (out, total_bits): the sum of all priorities, two cycles after the banks' own.
     """
 
@@ -79,7 +79,7 @@ class BankedPipeline(wiring.Component):
         m = Module()
         layout = self.layout
         count = layout.banks
-        options, banks = {**asdict(layout.bank), "narrow": self.form is Form.NARROW}, []
+        options, banks = {**layout.bank.sizes, "narrow": self.form is Form.NARROW}, []
         options |= {name: True for name in ("remembers", "clears") if getattr(self, name)}
         for number in range(count):
             bank, m.submodules[f"bank_{number}"] = shared(platform, _Bank, **options)
@@ -99,7 +99,7 @@ class BankedPipeline(wiring.Component):
         queues = []
         for number, bank in enumerate(banks):
             queue, m.submodules[f"queues_{number}"] = shared(
-                platform, BankQueues, banks=count, **asdict(layout.bank)
+                platform, BankQueues, banks=count, **layout.bank.sizes
             )
             wiring.connect(m, queue.requests, bank.requests)
             queues.append(queue)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from amaranth import Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -16,10 +17,11 @@ from placerl.primitives.fpga.replay_pipeline.stream_register import StreamRegist
 class FrontEnd(wiring.Component):
     """The first stage of a replay pipeline, which takes one request per cycle, with six cycles of latency.
 
-    It keeps a copy of all leaves, in which it reads a leaf's old priority and writes the new one. So it knows by how
-    much the priority changes, and each level of the tree adds this change to its sums as the request moves down.
+    It keeps a copy of all leaves in use, in which it reads a leaf's old priority and writes the new one. So it knows by
+    how much the priority changes, and each level of the tree adds this change to its sums as the request moves down.
     (This stage and the last level read different leaves in the same cycle. The copy costs no more than one memory
-    with two read ports, which would also consist of two memories.)
+    with two read ports, which would also consist of two memories.) A leaf that is not in use reads as 0, and does not
+    change.
 
     Path memoisation (MAP IV-D4, PRL 4.1.1): through the ports `sampled_...` the path of a finished sample is written
     into a buffer, at the sample's tag; an UPDATE with `remembered` reads its path from the buffer.
@@ -27,7 +29,7 @@ class FrontEnd(wiring.Component):
     Ports:
         requests (in, stream of `PipelineLayout.request`), steps (out, stream of `PipelineLayout.step(0)`).
         sampled_valid (in, 1), sampled_tag (in, tag_bits), sampled_path (in, path): a finished sample.
-        last_leaf (in, path): after this leaf INSERT starts again at leaf 0.
+        last_leaf (in, path): after this leaf, or the last one in use, INSERT starts again at leaf 0.
         total (out, total_bits): the sum of all priorities, including every request that has left this stage.
         unsettled (out, 1): a request that is in this stage will change the total.
 
@@ -76,7 +78,7 @@ class FrontEnd(wiring.Component):
             with m.If(self.requests.payload.operation == Operation.INSERT):
                 m.d.sync += found.path.eq(next_path)
                 with m.If(offered):
-                    m.d.sync += next_path.eq(Mux(next_path == self.last_leaf, 0, self._successor(next_path)))
+                    m.d.sync += next_path.eq(Mux(self._ends(next_path), 0, self._successor(next_path)))
 
         # Cycles 2 and 3: the leaf's priority is read.
         asked, writes = Signal(layout.request()), Signal()
@@ -85,18 +87,25 @@ class FrontEnd(wiring.Component):
             remembered_path = self._path_memory(m, advance)
             with m.If(found.remembered & (found.operation == Operation.UPDATE)):
                 m.d.comb += asked.path.eq(remembered_path)
-        m.d.comb += [leaves.advance.eq(advance), leaves.address.eq(self._leaf(asked.path))]
+        leaf = self._leaf(asked.path)
+        m.d.comb += [leaves.advance.eq(advance), leaves.address.eq(leaf)]
+        if not layout.is_whole:
+            in_use = Signal()
+            m.d.comb += in_use.eq(leaf < layout.leaves)
+            writes, in_use = writes & in_use, delayed(m, in_use, READ_CYCLES, advance)
         reading = delayed(m, writes, 1, advance)
         valid, writing = (delayed(m, mark, READ_CYCLES, advance) for mark in (found_valid, writes))
         asked = delayed(m, asked, READ_CYCLES, advance)
 
-        # Cycle 4: the priority is here, and the new one is written.
-        priority = asked.value[: layout.leaf_bits]
+        # Cycle 4: the priority is here, and the new one is written. A leaf that is not in use has and keeps 0.
+        priority, old = asked.value[: layout.leaf_bits], leaves.word
+        if not layout.is_whole:
+            priority, old = Mux(in_use, priority, 0), Mux(in_use, old, 0)
         change = Signal(signed(layout.leaf_bits + 1))
         m.d.comb += [leaves.write.eq(writing), leaves.write_data.eq(priority)]
         with m.If(advance):
-            m.d.sync += change.eq(priority - leaves.word)
-        before = delayed(m, leaves.word, 1, advance)
+            m.d.sync += change.eq(priority - old)
+        before = delayed(m, old, 1, advance)
         valid, adding, asked = (delayed(m, value, 1, advance) for value in (valid, writing, asked))
 
         # Cycle 5: the total changes; it includes all requests before this one.
@@ -153,6 +162,13 @@ class FrontEnd(wiring.Component):
         for digit in self._digits(path):
             leaf = leaf * self.layout.fanout + digit
         return leaf
+
+    def _ends(self, path: Any) -> Any:
+        """Return whether INSERT starts again at leaf 0 after the leaf at `path`."""
+        ends = path == self.last_leaf
+        if not self.layout.is_whole:  # otherwise the path that follows the last leaf's is 0
+            ends = ends | (path == int(self.layout.path_of(np.array([self.layout.leaves - 1]))[0]))
+        return ends
 
     def _successor(self, path: Any) -> Any:
         """Return the path of the next leaf: one more, with carry at K."""

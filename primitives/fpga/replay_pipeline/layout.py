@@ -1,7 +1,7 @@
 """The layout of a tree in hardware: widths of its signals, paths to leaves, and fields of requests and responses."""
 
 import enum as python_enum
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -45,18 +45,25 @@ class PipelineLayout:
     ceil(log2 K) bits, the root's most significant. If K is a power of two the path is the leaf's index. Nodes of a
     level are numbered without gaps for every K.
 
+    The tree may use fewer than K^D leaves: the first ones. Then each level has the nodes above these leaves alone, and
+    a memory of as many words. The tree is the whole one whose other leaves are 0 for ever: a sample never finds one of
+    them, a GET reads 0, and an UPDATE changes nothing. A path with a digit of K or more names no leaf of any tree; what
+    a request for it does is undefined.
+
     Attributes:
         fanout: children of a node, K, at least 2.
-        levels: D, at least 1; the tree has K^D leaves.
+        levels: D, at least 1; the tree has room for K^D leaves.
         leaf_bits: width of a priority, unsigned. Sums grow by log2 K bits per level towards the root, so that none
             overflows; seen from the root, the width shrinks by log2 K per level (MAP IV-C4).
         tag_bits: width of the tag that a response carries from its request.
+        leaves: leaves in use, 1 to K^D; given as 0 it becomes K^D.
     """
 
     fanout: int
     levels: int
     leaf_bits: int
     tag_bits: int = 8
+    leaves: int = 0
 
     def __post_init__(self) -> None:
         for name, low, high in (
@@ -67,6 +74,10 @@ class PipelineLayout:
         ):
             if not low <= (found := getattr(self, name)) <= high:
                 raise ValueError(f"{name}: found {found}; allowed: {low} to {high}")
+        if not 0 <= self.leaves <= self.fanout**self.levels:
+            allowed = f"1 to {self.fanout**self.levels}, or 0 for all"
+            raise ValueError(f"leaves: found {self.leaves}; allowed: {allowed}")
+        object.__setattr__(self, "leaves", self.leaves or self.fanout**self.levels)
         if self.total_bits > 63:
             allowed = "at most 63 bits in the root's sum: fewer leaf_bits or levels"
             raise ValueError(
@@ -74,9 +85,17 @@ class PipelineLayout:
             )
 
     @property
-    def leaves(self) -> int:
-        """Number of leaves, K^D."""
-        return self.fanout**self.levels
+    def is_whole(self) -> bool:
+        """Whether all K^D leaves are in use."""
+        return self.leaves == self.fanout**self.levels
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The arguments that make this layout: the attributes, without `leaves` if all are in use."""
+        found = asdict(self)
+        if self.is_whole:
+            del found["leaves"]
+        return found
 
     @property
     def digit_bits(self) -> int:
@@ -95,21 +114,29 @@ class PipelineLayout:
 
     def sum_bits(self, level: int) -> int:
         """Return the number of bits of a node's sum at `level`: 0 is the root, D a leaf."""
-        return self.leaf_bits + ceil_log2(self.fanout ** (self.levels - level))
+        return self.leaf_bits + ceil_log2(min(self._leaves_below(level), self.leaves))
+
+    def nodes(self, level: int) -> int:
+        """Return the number of nodes in use at `level`: 1 at level 0, the root, and the leaves at level D."""
+        return -(-self.leaves // self._leaves_below(level))
 
     def node_bits(self, level: int) -> int:
-        """Return the number of bits of a node's number at `level`, where 0 is the root.
+        """Return the number of bits of the number of a node in use at `level`, where 0 is the root.
 
-        It is 1 for the root, because Verilog has no signals of zero bits.
+        It is at least 1, because Verilog has no signals of zero bits.
         """
-        return max(1, ceil_log2(self.fanout**level))
+        return max(1, ceil_log2(self.nodes(level)))
+
+    def _leaves_below(self, level: int) -> int:
+        """Return how many leaves a node at `level` has room for."""
+        return int(self.fanout ** (self.levels - level))
 
     def request(self) -> data.StructLayout:
         """Return the fields of a request.
 
         `operation`: what to do, such as SAMPLE. `tag`: any number, which the response carries too. `path`: the leaf of
-        a GET or an UPDATE. `remembered`: an UPDATE uses, instead of `path`, the path of the last sample with the
-        request's `tag`. `value`: the prefix sum of a SAMPLE, or the new priority.
+        a GET or an UPDATE, in use or not. `remembered`: an UPDATE uses, instead of `path`, the path of the last sample
+        with the request's `tag`. `value`: the prefix sum of a SAMPLE, or the new priority.
         """
         return data.StructLayout(
             {
@@ -153,7 +180,7 @@ class PipelineLayout:
         return data.StructLayout(fields)
 
     def path_of(self, leaves: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the paths that lead to leaves, (N,) int64, from the leaves' indices, (N,) int64."""
+        """Return the paths that lead to leaves, (N,) int64, from the leaves' indices below K^D, (N,) int64."""
         path = np.zeros_like(leaves)
         for level in range(self.levels):
             digit = leaves // self.fanout**level % self.fanout
@@ -173,8 +200,8 @@ class PipelineLayout:
 class BankedLayout:
     """The layout of a tree that is divided into sub-trees, the banks.
 
-    Bank b holds the leaves [b * L, (b + 1) * L), with L leaves per bank. A path consists of the bank's number, in the
-    upper bits, and the path in the bank.
+    Bank b holds the leaves [b * L, (b + 1) * L), with L leaves in use per bank. A path consists of the bank's number,
+    in the upper bits, and the path in the bank.
 
     Attributes:
         banks: S, 2 to 64.
@@ -194,7 +221,7 @@ class BankedLayout:
 
     @property
     def leaves(self) -> int:
-        """Number of leaves: S times the leaves of a bank."""
+        """Number of leaves in use: S times those of a bank."""
         return self.banks * self.bank.leaves
 
     @property

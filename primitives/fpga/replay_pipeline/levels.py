@@ -56,11 +56,15 @@ class _Level(wiring.Component):
         the child's sum, the leaf's priority.
         """
         sampled = step.response.operation == Operation.SAMPLE
+        node = step.node * self.layout.fanout + child
+        if not self.is_last and not self.layout.is_whole:
+            # A write to a leaf that is not in use changes nothing: it adds 0, and does so at a node that there is.
+            node = Mux(node < self.layout.nodes(self.level + 1), node, 0)
         statements = [
             out.response.eq(step.response),
             out.change.eq(step.change),
             out.rest.eq(rest),
-            out.node.eq(step.node * self.layout.fanout + child),
+            out.node.eq(node),
             self._digit(out.response.path).eq(child),
         ]
         if self.is_last:
@@ -92,7 +96,7 @@ class WideLevel(_Level):
 
         # Two cycles: the node is read.
         m.submodules.nodes = nodes = NodeMemory(
-            width=fanout * bits, depth=fanout**self.level, clears=self.clears
+            width=fanout * bits, depth=layout.nodes(self.level), clears=self.clears
         )
         m.d.comb += [nodes.advance.eq(advance), nodes.address.eq(self.steps.payload.node)]
         step = delayed(m, self.steps.payload, READ_CYCLES, advance)
@@ -179,7 +183,7 @@ class NarrowLevel(_Level):
     """A level that reads one child per cycle.
 
     It takes K cycles per sample and one cycle per other request, and two cycles more from the first child to the next
-    level.
+    level. Its memory has a word for every child of a node in use, also for those that are not in use.
 
     Args:
         level: number of the level; 0 is the root.
@@ -196,11 +200,16 @@ class NarrowLevel(_Level):
         fanout, bits = layout.fanout, self.child_bits
         m.submodules.output = output = self._output(m)
         m.submodules.sums = sums = NodeMemory(
-            width=bits, depth=fanout ** (self.level + 1), clears=self.clears
+            width=bits, depth=fanout * layout.nodes(self.level), clears=self.clears
         )
         arrived = self.steps.payload
         arrived_samples, last, advance = Signal(), Signal(), Signal()
         child = Signal(layout.digit_bits)
+        arrives: Any = self.steps.valid
+        takes_next: Any = advance & last
+        if self.clears and fanout * layout.nodes(self.level) > layout.leaves:
+            # Requests come as soon as the first stage has cleared the leaves in use, which are fewer words than here.
+            arrives, takes_next = arrives & sums.cleared, takes_next & sums.cleared
 
         # Two cycles, K times for a sample: a child is read.
         m.d.comb += [
@@ -210,13 +219,13 @@ class NarrowLevel(_Level):
             sums.address.eq(
                 arrived.node * fanout + Mux(arrived_samples, child, self._digit(arrived.response.path))
             ),
-            self.steps.ready.eq(advance & last),
+            self.steps.ready.eq(takes_next),
         ]
-        with m.If(advance & self.steps.valid):
+        with m.If(advance & arrives):
             m.d.sync += child.eq(Mux(last, 0, child + 1))
         step = delayed(m, arrived, READ_CYCLES, advance)
         step_child = delayed(m, child, READ_CYCLES, advance)
-        valid = delayed(m, self.steps.valid, READ_CYCLES, advance)
+        valid = delayed(m, arrives, READ_CYCLES, advance)
         leaves = Signal()
         m.d.comb += [
             leaves.eq(valid & delayed(m, last, READ_CYCLES, advance)),

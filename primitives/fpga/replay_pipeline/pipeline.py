@@ -22,7 +22,7 @@ class ReplayPipeline(wiring.Component):
 
     Ports:
         requests (in, stream of `PipelineLayout.request`), responses (out, stream of `PipelineLayout.response`).
-        last_leaf (in, path): the last leaf that INSERT fills; it then starts again at leaf 0.
+        last_leaf (in, path): the last leaf that INSERT fills, if it is in use; it then starts again at leaf 0.
         total (out, total_bits): the sum of all priorities once all taken requests have been answered.
         unsettled (out, 1): `total` is about to change.
 
@@ -30,8 +30,8 @@ class ReplayPipeline(wiring.Component):
         form: how a level reads a node: all children at once (`Form.WIDE`) or one per cycle (`Form.NARROW`).
         remembers: whether the paths of samples are kept, so that an UPDATE with the field `remembered` can name its
             leaf by the sample's tag; otherwise the field has no effect.
-        clears: whether the tree is cleared after a reset, in as many cycles as it has leaves, in which it takes no
-            request. Otherwise it must start with memories of zeros, as after the configuration of the device.
+        clears: whether the tree is cleared after a reset, in as many cycles as it has leaves in use, in which it takes
+            no request. Otherwise it must start with memories of zeros, as after the configuration of the device.
     """
 
     def __init__(

@@ -63,6 +63,7 @@ Banks = Annotated[int, Whole(2, 64)]
 Fanout = Annotated[int, Whole(2, 256)]
 Levels = Annotated[int, Whole(1, 32)]
 LeafBits = Annotated[int, Whole(1, 48)]
+Leaves = Annotated[int, Whole(0, 1 << 32)]
 TagBits = Annotated[int, Whole(1, 24)]
 FormName = Annotated[str, Words(("wide", "narrow"))]
 Side = Annotated[int, Whole(2, 64)]
@@ -72,6 +73,16 @@ Lanes = Annotated[int, Whole(1, 64)]
 Neurons = Annotated[int, Whole(1, 4096)]
 Samples = Annotated[int, Whole(1, 1 << 20)]
 Seed = Annotated[int, Whole(0, (1 << 63) - 1)]
+OperatorName = Annotated[
+    str,
+    Words(
+        (
+            *("add", "sub", "mul", "div", "sqrt", "exp", "log", "from_integer"),
+            *("tanh_near_zero", "expm1_near_zero", "log1p_near_zero"),
+            *("maximum", "minimum", "lt", "le", "gt", "ge", "eq", "ne"),
+        )
+    ),
+]
 FixarSide = Annotated[str, Words(("4", "8", "16", "32"))]
 FixarNetwork = Annotated[str, Words(("halfcheetah", "hopper", "swimmer"))]
 FixarCores = Annotated[int, Whole(2, 2)]
@@ -83,11 +94,12 @@ def _replay_pipeline(
     leaf_bits: LeafBits = 32,
     tag_bits: TagBits = 8,
     form: FormName = "wide",
+    leaves: Leaves = 0,
 ) -> Any:
-    """A sum tree of one pipeline (MAP IV-C4)."""
+    """A sum tree of one pipeline (MAP IV-C4); `leaves` in use, 0 for all."""
     from placerl.primitives.fpga.replay_pipeline import Form, PipelineLayout, ReplayPipeline
 
-    return ReplayPipeline(PipelineLayout(fanout, levels, leaf_bits, tag_bits), Form(form))
+    return ReplayPipeline(PipelineLayout(fanout, levels, leaf_bits, tag_bits, leaves), Form(form))
 
 
 def _banked_replay_pipeline(
@@ -98,13 +110,13 @@ def _banked_replay_pipeline(
     tag_bits: TagBits = 8,
     form: FormName = "wide",
     remembers: bool = False,
+    leaves: Leaves = 0,
 ) -> Any:
-    """A sum tree of several pipelines, the banks (MAP IV-C4); `levels` of a bank; `remembers` paths of samples."""
+    """A sum tree of pipelines, the banks (MAP IV-C4); `levels` and `leaves` of a bank; `remembers` paths of samples."""
     from placerl.primitives.fpga.replay_pipeline import BankedLayout, BankedPipeline, Form, PipelineLayout
 
-    return BankedPipeline(
-        BankedLayout(banks, PipelineLayout(fanout, levels, leaf_bits, tag_bits)), Form(form), remembers
-    )
+    bank = PipelineLayout(fanout, levels, leaf_bits, tag_bits, leaves)
+    return BankedPipeline(BankedLayout(banks, bank), Form(form), remembers)
 
 
 def _lane_route(
@@ -152,6 +164,20 @@ def _processing_element(
 
     _check_halves(width, configurable)
     return ProcessingElement(width=width, accumulator_width=accumulator_width, configurable=configurable)
+
+
+def _float_operator(operator: OperatorName = "add") -> Any:
+    """A float32 operator of the stream units: a new operation per cycle; its result after its latency."""
+    from placerl.primitives.fpga.floating_point.operators import OPERATORS
+
+    return OPERATORS[operator].make()
+
+
+def _float_element() -> Any:
+    """An element of the systolic core that multiplies and adds in float32 (PPO Fig. 5)."""
+    from placerl.primitives.fpga.gemm.float_element import FloatElement
+
+    return FloatElement()
 
 
 def _layout_transform() -> Any:
@@ -279,6 +305,7 @@ def _map_accelerator(  # noqa: PLR0913 (a block: its parameters)
     fanout: Fanout = 16,
     levels: Levels = 3,
     double: bool = False,
+    leaves: Leaves = 0,
 ) -> Any:
     """MAP's whole accelerator for DQN or DDPG: replay, learner pipelines, target network, host interface (MAP IV)."""
     from placerl.primitives.fpga.map_accelerator.accelerator import MapAccelerator
@@ -295,6 +322,7 @@ def _map_accelerator(  # noqa: PLR0913 (a block: its parameters)
             banks=banks,
             fanout=fanout,
             levels=levels,
+            leaves=leaves,
             double=double,
         )
     )
@@ -408,6 +436,8 @@ BLOCKS = {
         Block("bank-queues", _bank_queues, recorded(stimuli.random_inputs)),
         Block("gemm-core", _gemm_core, recorded(stimuli.gemm_products), cycles=of_core),
         Block("processing-element", _processing_element, recorded(stimuli.random_inputs)),
+        Block("float-operator", _float_operator, recorded(stimuli.random_inputs)),
+        Block("float-element", _float_element, recorded(stimuli.random_inputs)),
         Block("layout-transform", _layout_transform, recorded(stimuli.convolutions)),
         Block("weight-update", _weight_update, recorded(stimuli.random_inputs)),
         Block("reduce-unit", _reduce_unit, recorded(stimuli.groups)),

@@ -78,6 +78,14 @@ def _fixar_adam_lane() -> Any:
     return FixedAdamLane()
 
 
+def _to_fixed() -> Any:
+    """Return what converts float32 to fixed point with 22 bits after the point, in the operator `exp`."""
+    from placerl.primitives.fpga.floating_point.convert import ToFixed
+
+    return ToFixed(bits=32, fraction_bits=22)
+
+
+_OPERATORS = ("add", "mul", "div", "sqrt", "exp", "log", "tanh_near_zero", "from_integer", "maximum")
 _PLACED: tuple[CountedBlock | Part, ...] = (
     CountedBlock("processing-element", (("width", "16"), ("accumulator_width", "48"))),
     CountedBlock("processing-element", (("width", "32"),)),
@@ -88,6 +96,9 @@ _PLACED: tuple[CountedBlock | Part, ...] = (
     CountedBlock("lane-route", (("fanout", "2"), ("levels", "10"))),
     CountedBlock("bank-queues", (("fanout", "2"), ("levels", "10"))),
     CountedBlock("gaussian-generator"),
+    *(CountedBlock("float-operator", (("operator", name),)) for name in _OPERATORS),
+    Part("to-fixed", _to_fixed),
+    CountedBlock("float-element"),
     CountedBlock("gemm-core", (("float32", "true"), ("side", "2"))),
     CountedBlock("activation-unit"),
     CountedBlock("adam-unit"),

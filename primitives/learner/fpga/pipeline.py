@@ -245,6 +245,7 @@ def accelerator_cycles(design: PipelineDesign, batch_size: int, capacity: int, f
         largest_batch=batch_size,
         fanout=fanout,
         levels=levels,
+        leaves=capacity,
         double=design.double,
     )
     return step_cycles(settings, batch_size)

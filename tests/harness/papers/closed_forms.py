@@ -15,6 +15,7 @@ from placerl.primitives.fpga.cycles import (
     simulated_products,
 )
 from placerl.primitives.fpga.cycles.blocks import pair
+from placerl.primitives.fpga.gemm.arithmetic import FLOAT32
 from placerl.primitives.fpga.gemm.plan import GemmShape
 
 
@@ -30,14 +31,18 @@ class ClosedForms:
         """Nothing to do."""
 
     def product_cycles(self, shape: GemmShape, *, side: int, dataflow: str) -> int:
-        if self.float32:
-            return gemm_float32.core_cycles(shape, side=side, dataflow=dataflow)
-        core = gemm.core_cycles(shape, side=side, dataflow=dataflow, block_load=self.block_load)
+        core = (
+            gemm_float32.core_cycles(shape, side=side, dataflow=dataflow)
+            if self.float32
+            else gemm.core_cycles(shape, side=side, dataflow=dataflow, block_load=self.block_load)
+        )
         return core + self.stalls(shape, dataflow)
 
     def stalls(self, shape: GemmShape, dataflow: str) -> int:
         if self.layout == "blocked":
             return 0
+        if self.float32:
+            return layout.standing_stalls(shape, side=self.side, dataflow=dataflow, arithmetic=FLOAT32)
         return layout.plain_stalls(shape, side=self.side, dataflow=dataflow)
 
 

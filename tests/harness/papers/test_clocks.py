@@ -62,7 +62,7 @@ def test_the_blocks_of_a_claim_s_design_are_those_that_can_be_placed() -> None:
 
     designs = {claim.key: claim.blocks for claim in papers.claims() if isinstance(claim, clocks.AtBothClocks)}
     assert {"PPO-T2-CPU", "MAP-T5", "PRL-F6", "FIX-F9"} <= designs.keys()
-    for key, blocks in (designs | {"PPO-F14": clocks.CONVOLUTIONS}).items():
+    for key, blocks in (designs | {"PPO-F15": clocks.FLOAT32_PRODUCTS}).items():
         assert blocks, key
         for block in blocks:
             assert any(name == block or name.startswith(f"{block} ") for name in SUBJECTS), (key, block)

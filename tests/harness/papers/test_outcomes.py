@@ -28,7 +28,6 @@ _TWO_CLOCKS = (
 )
 NEVER: dict[str, dict[Outcome, str]] = {
     "PPO-5.3.1-environment": {Outcome.REPRODUCED: "Its two readings lie a factor of four or more apart."},
-    "PPO-F14": dict.fromkeys((Outcome.REPRODUCED, Outcome.CONSISTENT), _TWO_CLOCKS),
     "PPO-F15": {Outcome.REPRODUCED: _TWO_CLOCKS},
 }
 """Outcomes that functions behind a claim name and that this claim cannot give, with the reason."""

@@ -35,6 +35,9 @@ Verdicts = dict[str, Verdict]
 AWAITING = {
     "MAP-F13-hidden",  # a CUDA device
     "MAP-F13-sharing",  # a CUDA device
+    "PPO-F10",  # cycles of float32 products, which the run counted in integers
+    "PPO-T2",  # cycles of float32 products
+    "PPO-T2-CPU",  # cycles of float32 products
     "PRL-T3-platform-portability",  # a second machine
     "PRL-T3-same-hardware",  # a CUDA device
 }

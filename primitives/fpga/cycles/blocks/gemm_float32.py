@@ -1,6 +1,6 @@
-"""The compute unit of float32 that multiplies matrices, timed by its controller alone (`gemm.timer`).
+"""The compute unit of float32 that multiplies matrices, timed by its controller and A's memory alone (`gemm.timer`).
 
-Stationary blocks are loaded at once, and A's memory always answers.
+Stationary blocks are loaded at once. In the blocked layout A's memory always answers.
 """
 
 from typing import Any
@@ -9,11 +9,15 @@ from placerl.primitives.fpga.cycles.blocks import gemm
 from placerl.primitives.fpga.cycles.timed_block import TimedBlock
 
 
-def build(side: int) -> Any:
-    """Return the timer of a unit."""
+def build(side: int, layout: str = "blocked") -> Any:
+    """Return the timer of a unit.
+
+    Args:
+        layout: layout of A's memory, "blocked" or "plain".
+    """
     from placerl.primitives.fpga.gemm.timer import GemmTimer
 
-    return GemmTimer(side=side, block_load=True, float32=True)
+    return GemmTimer(side=side, block_load=True, layout=layout, float32=True)
 
 
 BLOCK = TimedBlock(

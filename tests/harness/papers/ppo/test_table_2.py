@@ -18,6 +18,7 @@ from placerl.harness.measure import statistics
 from placerl.harness.papers.base import Finding, Outcome
 from placerl.harness.papers.number import Number
 from placerl.harness.papers.ppo import table_2, table_2_libraries
+from placerl.harness.papers.ppo.figures_12_15_cycles import AT_ONCE, FLOAT32
 from placerl.harness.papers.ppo.table_2 import MeasuredIteration, TimedIteration, of_samples
 from placerl.harness.papers.ppo.table_2_iterations import (
     BENCHMARKS,
@@ -26,6 +27,8 @@ from placerl.harness.papers.ppo.table_2_iterations import (
     TIME,
 )
 from placerl.primitives.fpga.cycles.ppo import PpoIteration
+from placerl.primitives.fpga.tools import placed
+from placerl.primitives.fpga.tools.placed import Placed
 from tests.harness.papers.rows import PLACED_MHZ, claim_of, compared, frame_of
 
 SMALL, LARGE = PpoIteration(16, 512, 64, 10), PpoIteration(16, 512, 512, 10)
@@ -72,7 +75,12 @@ def rows(
             unit="cycles",
             provenance=Provenance.SIMULATED,
             value=2.0 * second,
-            details=details | {"clock_mhz": CLOCK_MHZ, "cycles": {"inference": second, "training": second}},
+            details=details
+            | {
+                "core": FLOAT32,
+                "clock_mhz": CLOCK_MHZ,
+                "cycles": {"inference": second, "training": second},
+            },
         ),
     ]
 
@@ -112,6 +120,38 @@ def test_gains_over_the_cpu(small_s: float, large_s: float, outcome: Outcome, tm
     assert found.ours[0].value == pytest.approx((0.5 + small_s) / 2, rel=0.02)
     assert {number.provenance for number in found.ours} == {Provenance.SIMULATED}
     assert all(number.rows for number in found.ours)
+
+
+@pytest.mark.parametrize("key", ["PPO-T2-CPU", "PPO-F10"])
+@pytest.mark.parametrize("core", [None, AT_ONCE])
+def test_cycles_of_a_core_of_integers_judge_nothing(key: str, core: str | None, tmp_path: Path) -> None:
+    """As in rows of earlier versions, which do not say of which core they are."""
+    made = [rows("Hopper", item, 0.0, 0.5, s) for item, s in ((SMALL, 1.2), (LARGE, 1.0))]
+    assert finding(key, tmp_path / "float32", *made).outcome is Outcome.NOT_REPRODUCED
+    for some in made:
+        some[1] = replace(some[1], details={**details_of(some[1]), "core": core})
+    found = finding(key, tmp_path / "integers", *made)
+    assert (found.outcome, found.ours) == (Outcome.NOT_RUN, ())
+    assert "float32 products (`placerl reproduce --only PPO-T2-CPU --tier standard`)" in found.needs
+
+
+@pytest.mark.parametrize(
+    ("mhz", "outcome"), [(CLOCK_MHZ, Outcome.NOT_REPRODUCED), (10 * CLOCK_MHZ, Outcome.NO_VERDICT)]
+)
+@pytest.mark.parametrize("key", ["PPO-T2-CPU", "PPO-F10"])
+def test_the_placed_clock_of_the_float32_blocks_gives_a_verdict(
+    key: str, mhz: float, outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slower than the CPU at the assumed clock; only a placement tells whether it is at the design's own, too."""
+    made = [rows("Hopper", item, 0.0, 0.5, s) for item, s in ((SMALL, 1.2), (LARGE, 1.0))]
+    names = ("gemm-core float32=true side=2", "activation-unit", "adam-unit")
+    table = {name: Placed("", 8, mhz + more, "", {}, {}) for more, name in enumerate(names)}
+    monkeypatch.setattr(placed, "committed", lambda: table)
+    assert finding(key, tmp_path / "placed", *made).outcome is outcome
+    monkeypatch.setattr(placed, "committed", lambda: {names[1]: table[names[1]]})
+    without = finding(key, tmp_path / "not", *made)
+    assert without.outcome is Outcome.NO_VERDICT
+    assert "gemm-core float32=true, adam-unit" in without.decides
 
 
 def test_each_bound_below_one_is_counted(tmp_path: Path) -> None:

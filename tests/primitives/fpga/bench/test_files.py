@@ -57,19 +57,23 @@ def needs(*programs: str) -> None:
             pytest.skip(f"needs {program}")
 
 
-SMALL = {
-    "processing-element": {},
-    "lane-route": {},
-    "replay-pipeline": {"fanout": "4", "levels": "2", "leaf_bits": "16"},
-    "scaler": {},
-}
+SMALL: list[tuple[str, dict[str, str]]] = [
+    ("processing-element", {}),
+    ("float-operator", {"operator": "mul"}),
+    ("lane-route", {}),
+    ("replay-pipeline", {"fanout": "4", "levels": "2", "leaf_bits": "16"}),
+    ("replay-pipeline", {"fanout": "4", "levels": "2", "leaf_bits": "16", "leaves": "9"}),
+    ("scaler", {}),
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SMALL)
-def test_a_bench_passes_on_icarus_and_fails_on_another_result(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "given"), SMALL, ids=str)
+def test_a_bench_passes_on_icarus_and_fails_on_another_result(
+    name: str, given: dict[str, str], tmp_path: Path
+) -> None:
     needs("iverilog", "make")
-    module = export(BLOCKS_HERE[name], tmp_path, **SMALL[name])
+    module = export(BLOCKS_HERE[name], tmp_path, **given)
     done = fusesoc(tmp_path, module, "sim")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "values compared in" in done.stdout

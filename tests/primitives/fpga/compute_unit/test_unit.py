@@ -83,10 +83,8 @@ def test_two_activations_to_a_word_come_back_in_order() -> None:
 def test_what_does_not_fit_the_memories_is_refused() -> None:
     with pytest.raises(ValueError, match="product: found 20 blocks of 2 x 2; allowed: 16"):
         unit("blocked").multiply(np.zeros((8, 1), int), np.zeros((1, 10), int))
-    with pytest.raises(
-        ValueError, match="layout: found 'plain'; allowed for a core with block_load: blocked"
-    ):
-        unit("plain", block_load=True)
+    with pytest.raises(ValueError, match="layout: found 'tiled'; allowed: blocked, plain"):
+        unit("tiled")
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import numpy as np
 from placerl.primitives.fpga.compute_unit.simulation import SimulatedUnit
 from placerl.primitives.fpga.convolution.layout_transform import Convolution
 from placerl.primitives.fpga.cycles import gemm, layout
+from placerl.primitives.fpga.cycles.blocks import gemm as gemm_block
 from placerl.primitives.fpga.cycles.difference_table import (
     PASSES,
     CycleDifference,
@@ -15,7 +16,9 @@ from placerl.primitives.fpga.cycles.difference_table import (
     replay_difference,
     write,
 )
+from placerl.primitives.fpga.gemm.arithmetic import FLOAT32
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, blocks
+from placerl.primitives.fpga.gemm.timer import GemmTimer
 from placerl.primitives.sum_tree import fpga_backend
 from tests.primitives.fpga.convolution.simulation import SimulatedConvolution
 from tests.primitives.fpga.cycles.convolution import band_shape, whole_band
@@ -120,6 +123,39 @@ def layout_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterato
             )
 
 
+def float32_layout_differences(shapes: Iterable[GemmShape], side: int = SIDE) -> Iterator[CycleDifference]:
+    """Yield how the stalls of the float32 array differ from PPO's, as those of integers do (`layout_differences`).
+
+    They are those of the timer, which tests compare with the whole unit.
+
+    Args:
+        shapes: sizes of products.
+        side: P, rows and columns of the array.
+    """
+    timer = interpreted(GemmTimer(side=side, block_load=True, layout="plain", float32=True))
+    for shape in shapes:
+        for dataflow in DATAFLOWS:
+            ((_, stalls),) = gemm_block.simulate(
+                lambda: timer, [side], [[shape.a, shape.b, shape.c, dataflow]]
+            )
+            stated, covering = (
+                layout.ppo_stalls(shape, side=side),
+                blocks(shape.a, side) * blocks(shape.b, side),
+            )
+            reads = layout.block_reads(shape, side=side, dataflow=dataflow)
+            if dataflow == "NS":
+                reads = layout.interleaved_reads(shape, side=side, interleaved=FLOAT32.interleaved)
+            terms = {
+                "whole blocks": covering * side - stated,
+                "visits": (reads - covering) * side,
+                "read latency": reads,
+                "first block": -(side + 1),
+            }
+            yield CycleDifference(
+                f"stalls of the plain layout, float32, {dataflow}", _size(shape), stated, stalls, terms
+            )
+
+
 def convolution_differences(
     convolutions: Iterable[tuple[Convolution, int]], side: int = SIDE, windows: int = 64
 ) -> Iterator[CycleDifference]:
@@ -181,6 +217,7 @@ def small_cases() -> Iterator[CycleDifference]:
     """Yield the rows for the hardware blocks of PPO, simulated in Amaranth's own simulator."""
     yield from core_differences(SHAPES)
     yield from layout_differences(SHAPES)
+    yield from float32_layout_differences(SHAPES)
     yield from convolution_differences(CONVOLUTIONS)
 
 

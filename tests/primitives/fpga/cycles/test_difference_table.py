@@ -19,9 +19,10 @@ def test_reasons_add_up_to_every_difference() -> None:
     simulated = [
         *differences.core_differences(SHAPES, side=2),
         *differences.layout_differences(SHAPES, side=2),
+        *differences.float32_layout_differences(SHAPES, side=2),
         *differences.convolution_differences(CONVOLUTIONS, side=2, windows=8),
     ]
-    assert len(simulated) == 2 * (6 + 3) + 3
+    assert len(simulated) == 2 * (6 + 3 + 3) + 3
     rows = [*simulated, *difference_table.committed()]
     assert [row.cells() for row in rows if not row.explained] == []
     assert not any("not explained" in cell for row in rows for cell in row.cells())
@@ -32,6 +33,7 @@ def test_small_rows_are_those_of_a_simulation() -> None:
     simulated = [
         *differences.core_differences([shape]),
         *differences.layout_differences([shape]),
+        *differences.float32_layout_differences([shape]),
         *differences.convolution_differences([convolution]),
     ]
     assert [row for row in simulated if row not in difference_table.committed()] == [], BEHIND

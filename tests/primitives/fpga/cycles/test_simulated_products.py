@@ -1,6 +1,7 @@
 """Cycles of products: of the closed forms, by the timer and by the committed table."""
 
 import json
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,13 +17,24 @@ from placerl.primitives.fpga.cycles.blocks import gemm_float32 as gemm_float32_b
 from placerl.primitives.fpga.cycles.simulated_products import SimulatedProducts
 from placerl.primitives.fpga.cycles.table import committed, parsed
 from placerl.primitives.fpga.cycles.timed_block import SIMULATE_VARIABLE
+from placerl.primitives.fpga.gemm.arithmetic import FLOAT32
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape
 from tests.primitives.fpga.interpreter import interpreted
 
 SHAPES = (GemmShape(5, 3, 7), GemmShape(2, 9, 1))
+float32_stalls = partial(layout.standing_stalls, arithmetic=FLOAT32)
 
 
-@pytest.mark.parametrize("kind", [{}, {"block_load": True}, {"layout": "plain"}, {"float32": True}])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {},
+        {"block_load": True},
+        {"layout": "plain"},
+        {"float32": True},
+        {"float32": True, "layout": "plain"},
+    ],
+)
 def test_products_take_what_the_closed_forms_say(
     kind: dict[str, bool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -41,7 +53,10 @@ def test_products_take_what_the_closed_forms_say(
     again = SimulatedProducts(side=2, **kind)
     for shape in SHAPES:
         for dataflow in DATAFLOWS:
-            stalls = layout.plain_stalls(shape, side=2, dataflow=dataflow) if "layout" in kind else 0
+            stalls = 0
+            if "layout" in kind:
+                stalled = float32_stalls if "float32" in kind else layout.plain_stalls
+                stalls = stalled(shape, side=2, dataflow=dataflow)
             core = (
                 gemm_float32.core_cycles(shape, side=2, dataflow=dataflow)
                 if "float32" in kind
@@ -75,15 +90,19 @@ def test_every_product_of_the_table_takes_what_the_closed_forms_say(layout_name:
     assert checked > 50
 
 
-def test_every_float32_product_of_the_table_takes_what_the_closed_form_says() -> None:
+@pytest.mark.parametrize("layout_name", ["blocked", "plain"])
+def test_every_float32_product_of_the_table_takes_what_the_closed_forms_say(layout_name: str) -> None:
     checked = 0
     for design, found in committed().results.items():
         name, parameters = parsed(design)
-        if name != "gemm_float32":
+        side, *others = parameters
+        if name != "gemm_float32" or others != ([] if layout_name == "blocked" else [layout_name]):
             continue
         for size, (cycles, stalls) in found.items():
             *shape, dataflow = json.loads(size)
-            core = gemm_float32.core_cycles(GemmShape(*shape), side=parameters[0], dataflow=dataflow)
-            assert (cycles, stalls) == (core, 0), (design, size)
+            options = {"side": side, "dataflow": dataflow}
+            expected = float32_stalls(GemmShape(*shape), **options) if others else 0
+            core = gemm_float32.core_cycles(GemmShape(*shape), **options)
+            assert (cycles, stalls) == (core + expected, expected), (design, size)
             checked += 1
     assert checked > 50

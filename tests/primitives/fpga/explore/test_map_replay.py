@@ -61,19 +61,24 @@ def test_every_resource_of_a_die_bounds_them(scarce: dict[str, Any], name: str) 
     assert bound.banks == 1 or bound.flip_flops <= small.flip_flops // small.super_logic_regions
 
 
-def test_leaves_that_the_capacity_does_not_need_take_memory() -> None:
-    """Two sub-trees of 16^5 leaves hold 2^20 leaves, or sixteen of 16^4: the latter without padding."""
-    bits = {banks: sum(width * words for width, words in memories(banks, 2**20, 16)) for banks in (1, 2, 16)}
-    assert bits[1] == pytest.approx(2 * 32 * 2**20, rel=0.1)  # the leaves and their copy, with the sums above
-    assert bits[2] == pytest.approx(2 * bits[1], rel=1e-4)
-    assert bits[16] == pytest.approx(bits[1], rel=0.01)
-    die = replace(HUGE, block_rams=3 * 2_000, ultra_rams=0)
-    assert [replay_design(size, 2**20, 16, die).banks for size in (8, 15, 16, 4096)] == [1, 1, 16, 16]
-    assert replay_design(4096, 2**20, 16, U200).bound_by == "block RAMs"
-    assert replay_design(4096, 2**20, 16, U200).memory_bits == pytest.approx(bits[1], rel=0.01)
+def test_leaves_that_the_capacity_does_not_need_take_no_memory() -> None:
+    """However many sub-trees: no level of theirs has more words than the leaves in use need."""
+    counts = (1, 2, 4, 8, 16, 32)
+    for capacity in (2**20, 1_000_000):
+        bits = [sum(width * words for width, words in memories(banks, capacity, 16)) for banks in counts]
+        # The leaves and their copy, with the sums above.
+        assert bits[0] == pytest.approx(2 * 32 * capacity, rel=0.1)
+        assert bits == pytest.approx([bits[0]] * len(bits), rel=0.01)
+        design = replay_design(4096, capacity, 16, U200)
+        assert (design.banks, design.bound_by) == (4, "LUTs")
+        assert bits[2] <= design.memory_bits <= 1.02 * bits[2]  # whole block RAMs
+    assert [replay_design(size, 1_000_000, 16, HUGE).banks for size in (5, 6, 16, 4096)] == [1, 4, 16, 32]
 
 
-@pytest.mark.parametrize(("banks", "capacity", "fanout"), [(1, 16, 4), (1, 7, 3), (2, 8, 2), (4, 20, 4)])
+@pytest.mark.parametrize(
+    ("banks", "capacity", "fanout"),
+    [(1, 16, 4), (1, 7, 3), (2, 8, 2), (4, 20, 4), (1, 21, 4), (1, 1, 2), (2, 45, 4), (4, 1000, 16)],
+)
 def test_the_memories_are_those_of_the_rtl(
     banks: int, capacity: int, fanout: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +102,7 @@ def test_the_memories_are_those_of_the_rtl(
 
     monkeypatch.setattr(Ram, "elaborate", recorded)
     levels = next(number for number in range(1, 9) if banks * fanout**number >= capacity)
-    tree = PipelineLayout(fanout, levels, leaf_bits=32)
+    tree = PipelineLayout(fanout, levels, leaf_bits=32, leaves=-(-capacity // banks))
     design: Any = ReplayPipeline(tree)
     if banks > 1:
         design = BankedPipeline(BankedLayout(banks, tree), remembers=True)

@@ -44,3 +44,14 @@ def awkward_words(rng: np.random.Generator, count: int) -> Words:
     kind = rng.integers(0, 3, count)
     words = np.select([kind == 0, kind == 1], [any_bits, usual], edges).astype(np.uint32)
     return np.where(np.isfinite(words.view(np.float32)), words, np.uint32(0)).astype(np.uint32)
+
+
+def exponents(words: Words) -> NDArray[np.int64]:
+    """The biased exponents of binary32 words."""
+    return (words >> np.uint32(23) & np.uint32(255)).astype(np.int64)
+
+
+def with_exponents(words: Words, wanted: NDArray[np.int64]) -> Words:
+    """Words with other biased exponents, limited to those of finite numbers."""
+    placed = np.clip(wanted, 0, 254).astype(np.uint32) << np.uint32(23)
+    return (words & np.uint32(0x807FFFFF) | placed).astype(np.uint32)

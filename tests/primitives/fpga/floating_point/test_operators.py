@@ -11,7 +11,12 @@ from placerl.primitives.fpga.floating_point import arithmetic, functions, golden
 from placerl.primitives.fpga.floating_point.convert import FromFixed, Scale, ToFixed
 from placerl.primitives.fpga.floating_point.operators import OPERATORS
 from placerl.primitives.quantization import Q
-from tests.primitives.fpga.floating_point.operator_runs import awkward_words, run
+from tests.primitives.fpga.floating_point.operator_runs import (
+    awkward_words,
+    exponents,
+    run,
+    with_exponents,
+)
 
 CASES = 250
 TRUTH_VALUES = {"logical_not", "logical_and", "logical_or", "from_bool"}
@@ -27,6 +32,12 @@ def operands_of(name: str, count: int) -> list[np.ndarray]:
         words[1][:20] = words[0][:20]  # equal
         words[1][20:40] = words[0][20:40] ^ np.uint32(1 << 31)  # cancel
         words[1][40:60] = words[0][40:60] ^ np.uint32(1)  # nearly equal
+        near = rng.integers(-30, 31, 60)  # a sum in which both matter
+        words[1][60:120] = with_exponents(words[1][60:120], exponents(words[0][60:120]) + near)
+        # Products and quotients at both ends of the range: of exponents that differ by 1 at most.
+        for row, sign, shift in ((120, -1, 127), (140, -1, 127 + 254), (160, 1, 127), (180, 1, -128)):
+            wanted = sign * exponents(words[0][row : row + 20]) + shift + rng.integers(-1, 2, 20)
+            words[1][row : row + 20] = with_exponents(words[1][row : row + 20], wanted)
     if name == "where":
         words[0] &= np.uint32(1)
     if name == "div":

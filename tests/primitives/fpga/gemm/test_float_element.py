@@ -11,6 +11,8 @@ pytest.importorskip("amaranth", reason="needs the extra fpga")
 
 from placerl.primitives.fpga.compute_unit.simulation import SimulatedUnit
 from placerl.primitives.fpga.cycles import gemm_float32
+from placerl.primitives.fpga.cycles.layout import standing_stalls
+from placerl.primitives.fpga.gemm.arithmetic import FLOAT32
 from placerl.primitives.fpga.gemm.core import GemmCore
 from placerl.primitives.fpga.gemm.plan import DATAFLOWS, GemmShape, command_fields
 from placerl.primitives.fpga.gemm.timer import GemmTimer
@@ -75,6 +77,24 @@ def test_the_timer_counts_the_same_cycles(shapes: list[GemmShape]) -> None:
         found = timer.run({"commands": columns(commands)}, {"finished": len(shapes)}).outputs["finished"]
         expected = [gemm_float32.core_cycles(shape, side=4, dataflow=dataflow) for shape in shapes]
         assert found["cycles"].tolist() == expected
+
+
+@settings(max_examples=8, deadline=None)
+@given(shapes=st.lists(st.builds(GemmShape, SIZES, SIZES, SIZES), min_size=1, max_size=3))
+def test_the_timer_counts_the_stalls_of_the_plain_layout(shapes: list[GemmShape]) -> None:
+    """As the whole unit does (`tests/primitives/fpga/compute_unit/test_plain_banks.py`)."""
+    timer = restarted.interpreted(GemmTimer, side=3, block_load=True, float32=True, layout="plain")
+    for dataflow in DATAFLOWS:
+        options = {"side": 3, "dataflow": dataflow}
+        commands = [
+            {"gemm": command_fields(shape, **options), "transposed_a": int(dataflow == "IS")}
+            for shape in shapes
+        ]
+        found = timer.run({"commands": columns(commands)}, {"finished": len(shapes)}).outputs["finished"]
+        stalls = [standing_stalls(shape, arithmetic=FLOAT32, **options) for shape in shapes]
+        cores = [gemm_float32.core_cycles(shape, **options) for shape in shapes]
+        assert found["stalls"].tolist() == stalls
+        assert found["cycles"].tolist() == [sum(both) for both in zip(cores, stalls, strict=True)]
 
 
 @pytest.mark.parametrize("side", [16, 32])

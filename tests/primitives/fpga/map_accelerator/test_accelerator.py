@@ -25,6 +25,8 @@ SMALL = AcceleratorSettings(layers_of(NETWORKS["small"], 1), largest_batch=8, le
 # A pipeline takes 3 cycles per sample, but gets one every 4 cycles.
 IN_TURN = replace(SMALL, layers=layers_of((1, 2, 2), 2), pipelines=4, largest_batch=16)
 DIVIDED = replace(SMALL, pipelines=2, banks=2, double=True)
+# More transitions are stored than the six leaves in use of two trees of sixteen hold.
+LEAVES_IN_USE = replace(SMALL, pipelines=2, banks=2, leaves=3)
 # Weights are updated in parts of words.
 ACTOR, CRITIC = networks_of("2-2-1,3-2-1", lanes="2/1,2/1", updates="1/1,1/1")
 WITH_ACTOR = replace(SMALL, layers=CRITIC, actor=ACTOR, pipelines=2, banks=2)
@@ -89,8 +91,8 @@ def check_that_sending_is_alone(settings: AcceleratorSettings, host: Accelerator
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
-    [SMALL, replace(SMALL, pipelines=2), IN_TURN, DIVIDED, WITH_ACTOR, LATE_TARGETS],
-    ids=["small", "two pipelines", "in turn", "divided", "with actor", "late targets"],
+    [SMALL, replace(SMALL, pipelines=2), IN_TURN, DIVIDED, LEAVES_IN_USE, WITH_ACTOR, LATE_TARGETS],
+    ids=["small", "two pipelines", "in turn", "divided", "leaves in use", "with actor", "late targets"],
 )
 def test_gradient_steps_are_the_golden_models_bit_by_bit(settings: AcceleratorSettings) -> None:
     host = AcceleratorHost(interpreted(MapAccelerator(settings)), settings)
@@ -174,6 +176,8 @@ def test_a_step_of_hoppers_networks_is_the_golden_models_bit_by_bit() -> None:
 def test_sizes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="banks: found 3; allowed: a power of two"):
         replace(SMALL, banks=3)
+    with pytest.raises(ValueError, match="leaves: found 17; allowed: 1 to 16, or 0 for all"):
+        replace(SMALL, leaves=17)
     with pytest.raises(
         ValueError, match="actor: found 3 numbers of a state and an action; allowed: the crit"
     ):

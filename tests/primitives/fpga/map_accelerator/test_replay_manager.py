@@ -10,7 +10,7 @@ from placerl.primitives.fpga.floating_point import golden
 from placerl.primitives.fpga.host import float_word
 from placerl.primitives.fpga.learner_pipeline.layer_shape import FORMAT, FRACTION
 from placerl.primitives.fpga.map_accelerator.programs import priority_program, weight_program
-from placerl.primitives.fpga.map_accelerator.replay_manager import ReplayManager
+from placerl.primitives.fpga.map_accelerator.replay_manager import ReplayManager, layout_of
 from placerl.primitives.fpga.map_accelerator.settings import (
     NETWORKS,
     PRIORITY,
@@ -24,13 +24,15 @@ from tests.primitives.fpga.map_accelerator.golden import GoldenAccelerator
 ALPHA, BETA, EPSILON = 0.6, 0.4, 0.01
 
 
-@pytest.mark.parametrize("banks", [1, 4])
-def test_two_batches_are_the_golden_models(banks: int) -> None:
-    settings = AcceleratorSettings(layers_of(NETWORKS["small"], 1), banks=banks, fanout=2, levels=3, seed=3)
+@pytest.mark.parametrize(("banks", "leaves"), [(1, 0), (4, 0), (1, 7), (2, 5)])
+def test_two_batches_are_the_golden_models(banks: int, leaves: int) -> None:
+    settings = AcceleratorSettings(
+        layers_of(NETWORKS["small"], 1), banks=banks, fanout=2, levels=3, leaves=leaves, seed=3
+    )
     rng = np.random.default_rng(banks)
     model = GoldenAccelerator(settings, first_weights(settings, rng))
-    manager = interpreted(ReplayManager(settings))
-    stored = min(settings.capacity, 12)
+    manager, manager_layout = interpreted(ReplayManager(settings)), layout_of(settings)
+    stored = 12  # more than the capacity of some: the first ones are then replaced
     priorities = rng.integers(1, 1 << 20, stored)
     model.insert(transitions(settings, stored, rng), priorities)
     manager.run({"inserts": priorities}, {})
@@ -46,7 +48,7 @@ def test_two_batches_are_the_golden_models(banks: int) -> None:
         assert manager.read("drawn") == 1
         pulse(manager, "serve")
         items = manager.run({}, {"items": batch}).outputs["items"]
-        leaves = np.asarray(items["path"])
+        leaves = manager_layout.leaf_of(np.asarray(items["path"]))
         np.testing.assert_array_equal(np.sort(leaves), np.sort(model._sample(batch)))
         before = model.priorities[leaves]
         lowest = np.full_like(before, before.min())

@@ -12,8 +12,8 @@ class Request:
 
     Attributes:
         operation: what to do, such as `Operation.SAMPLE`.
-        leaf: index of the leaf; SAMPLE and INSERT ignore it, except that INSERT in a tree with banks
-            fills this leaf's bank.
+        leaf: index of the leaf, which need not be in use on a single pipeline; SAMPLE and INSERT ignore it, except that
+            INSERT in a tree with banks fills this leaf's bank.
         value: the prefix sum of a SAMPLE, or the priority that UPDATE and INSERT write.
     """
 
@@ -41,12 +41,12 @@ class GoldenTree:
     """A golden model of a replay pipeline: priorities as Python integers, whose sums are computed for each request.
 
     Args:
-        capacity: number of leaves that INSERT fills in turn; None: all.
+        capacity: number of leaves that INSERT fills in turn; None: all that are in use.
     """
 
     def __init__(self, layout: PipelineLayout | BankedLayout, capacity: int | None = None) -> None:
         self.priorities = [0] * layout.leaves
-        self._capacity = capacity or layout.leaves
+        self._capacity = min(capacity or layout.leaves, layout.leaves)
         self._next = 0
 
     def respond(self, request: Request) -> Response:
@@ -57,6 +57,8 @@ class GoldenTree:
         leaf = request.leaf
         if request.operation is Operation.INSERT:
             leaf, self._next = self._next, (self._next + 1) % self._capacity
+        if leaf >= len(self.priorities):  # not in use: 0 for ever
+            return Response(leaf, 0, False)
         before = self.priorities[leaf]
         if request.operation is not Operation.GET:
             self.priorities[leaf] = request.value

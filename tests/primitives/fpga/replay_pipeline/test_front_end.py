@@ -12,8 +12,12 @@ from placerl.primitives.fpga.replay_pipeline.front_end import FrontEnd
 from placerl.primitives.fpga.replay_pipeline.layout import Operation, PipelineLayout, is_write
 from tests.primitives.fpga.proof import Proof, mutated, needs_proofs
 
-LAYOUT = PipelineLayout(fanout=2, levels=2, leaf_bits=1, tag_bits=1)
-LAST_LEAF = 2
+SIZES = {"fanout": 2, "levels": 2, "leaf_bits": 1, "tag_bits": 1}
+LAYOUT, LAST_LEAF = PipelineLayout(**SIZES), 2
+IN_USE, LAST_IN_USE = (
+    PipelineLayout(**SIZES, leaves=2),
+    1,
+)  # the addresses of others are cut to those of these two
 STAGES = 7  # five registers and the two of the output
 
 
@@ -26,7 +30,7 @@ STAGES = 7  # five registers and the two of the output
         ("paths.read_address.eq(self.requests.payload.tag)", "paths.read_address.eq(self.sampled_tag)"),
         ("paths.write_enable.eq(self.sampled_valid)", "paths.write_enable.eq(1)"),
         ("found.remembered & (found.operation == Operation.UPDATE)", "found.remembered"),
-        ("Mux(next_path == self.last_leaf, 0, self._successor(next_path))", "self._successor(next_path)"),
+        ("Mux(self._ends(next_path), 0, self._successor(next_path))", "self._successor(next_path)"),
         ("leaves.write.eq(writing)", "leaves.write.eq(valid)"),
     ],
 )
@@ -35,17 +39,44 @@ def test_proof_that_every_request_gets_its_path_and_the_priority_before_it(bug: 
 
     The path is its own, the next in turn, or that of the last finished sample with its tag (MAP IV-D4).
     """
-    proof = Proof((mutated(FrontEnd, *bug) if bug else FrontEnd)(LAYOUT))
+    prove(bug, LAYOUT, host_names=LAST_LEAF, last_leaf=LAST_LEAF)
+
+
+@pytest.mark.slow
+@needs_proofs
+@pytest.mark.parametrize(
+    "bug",
+    [
+        None,
+        ("ends = ends | (path", "ends = ends & (path"),
+        ("writes & in_use, delayed", "writes, delayed"),
+        ("Mux(in_use, old, 0)", "old"),
+        ("leaf < layout.leaves", "leaf <= layout.leaves"),
+    ],
+)
+def test_proof_that_a_leaf_that_is_not_in_use_stays_0(bug: Any) -> None:
+    """The same for two leaves in use of four: the others read as 0, and insertions wrap before them."""
+    prove(bug, IN_USE, host_names=IN_USE.leaves, last_leaf=LAST_IN_USE)
+
+
+def prove(bug: Any, layout: PipelineLayout, *, host_names: int, last_leaf: int) -> None:
+    """Prove it for the first stage without a bug, and find a counterexample for one with it.
+
+    Args:
+        host_names: the value of the port `last_leaf`.
+        last_leaf: the leaf after which INSERT starts again at leaf 0.
+    """
+    proof = Proof((mutated(FrontEnd, *bug) if bug else FrontEnd)(layout))
     front_end, m = proof.block, proof.m
     proof.drive(front_end.requests.valid, front_end.requests.payload, front_end.steps.ready)
     proof.drive(front_end.sampled_valid, front_end.sampled_tag, front_end.sampled_path)
-    m.d.comb += front_end.last_leaf.eq(LAST_LEAF)
+    m.d.comb += front_end.last_leaf.eq(host_names)
 
     request, step = front_end.requests.payload, front_end.steps.payload
     taken = front_end.requests.valid & front_end.requests.ready
-    sampled = Array(Signal(LAYOUT.path_bits, name=f"sampled_{tag}") for tag in range(2))
-    leaves = Array(Signal(LAYOUT.leaf_bits, name=f"leaf_{leaf}") for leaf in range(LAYOUT.leaves))
-    turn, path, before = (Signal(bits) for bits in (LAYOUT.path_bits, LAYOUT.path_bits, LAYOUT.leaf_bits))
+    sampled = Array(Signal(layout.path_bits, name=f"sampled_{tag}") for tag in range(2))
+    leaves = Array(Signal(layout.leaf_bits, name=f"leaf_{leaf}") for leaf in range(1 << layout.path_bits))
+    turn, path, before = (Signal(bits) for bits in (layout.path_bits, layout.path_bits, layout.leaf_bits))
     with m.If(front_end.sampled_valid):
         m.d.sync += sampled[front_end.sampled_tag].eq(front_end.sampled_path)
     with m.Switch(request.operation):
@@ -57,10 +88,11 @@ def test_proof_that_every_request_gets_its_path_and_the_priority_before_it(bug: 
             m.d.comb += path.eq(turn)
     with m.If(request.operation != Operation.SAMPLE):
         m.d.comb += before.eq(leaves[path])
-    with m.If(taken & is_write(request.operation)):
+    in_use = path < layout.leaves
+    with m.If(taken & is_write(request.operation) & in_use):
         m.d.sync += leaves[path].eq(request.value)
     with m.If(taken & (request.operation == Operation.INSERT)):
-        m.d.sync += turn.eq(Mux(turn == LAST_LEAF, 0, turn + 1))
+        m.d.sync += turn.eq(Mux(turn == last_leaf, 0, turn + 1))
 
     response = step.response
     waits = proof.in_order(

@@ -1,6 +1,7 @@
 """The replay pipeline beside its golden model: any mix of requests, however close, in both forms."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,8 @@ def ask(
 @st.composite
 def request_lists(draw: st.DrawFn, layout: PipelineLayout) -> list[Request]:
     # Few leaves, so that requests meet on their paths; priorities of 0 and of the greatest sum.
-    leaves = st.integers(0, layout.leaves - 1) | st.integers(0, min(3, layout.leaves - 1))
+    # Also leaves that are not in use, if there are any.
+    leaves = st.integers(0, layout.fanout**layout.levels - 1) | st.integers(0, min(3, layout.leaves - 1))
     priorities = st.sampled_from([0, 0, 1, 2**layout.leaf_bits - 1]) | st.integers(0, 2**layout.leaf_bits - 1)
     prefixes = st.integers(0, 2**layout.total_bits - 1) | st.integers(0, 2**layout.leaf_bits)
     request = st.one_of(
@@ -77,7 +79,25 @@ LAYOUTS = [
     PipelineLayout(fanout=4, levels=2, leaf_bits=8, tag_bits=3),
     PipelineLayout(fanout=7, levels=2, leaf_bits=6),
     PipelineLayout(fanout=16, levels=1, leaf_bits=8),
+    PipelineLayout(fanout=2, levels=4, leaf_bits=3, leaves=9),
+    PipelineLayout(fanout=3, levels=3, leaf_bits=5, leaves=10),
+    PipelineLayout(fanout=4, levels=3, leaf_bits=5, leaves=6),
+    PipelineLayout(fanout=4, levels=3, leaf_bits=5, leaves=1),
 ]
+
+
+@FORMS
+@pytest.mark.parametrize("leaves", [1, 2, 5])
+def test_a_write_to_a_leaf_that_is_not_in_use_keeps_the_write_before_it(form: Form, leaves: int) -> None:
+    """Its node is not in the memory, where another node's write is still on its way."""
+    layout = PipelineLayout(fanout=4, levels=3, leaf_bits=5, leaves=leaves)
+    writes = [
+        Request(Operation.UPDATE, leaf, value) for leaf, value in ((0, 1), (leaves, 7), (63, 3), (4, 0))
+    ]
+    requests = [*writes, *(Request(Operation.SAMPLE, 0, prefix) for prefix in range(2))] * 2
+    model = started(restarted.interpreted, layout, form, leaves)
+    found, _ = ask(model, layout, requests)
+    assert found == GoldenTree(layout, leaves).respond_all(requests)
 
 
 @FORMS
@@ -85,7 +105,7 @@ LAYOUTS = [
 @given(data=st.data())
 def test_any_requests_one_behind_the_other(form: Form, data: st.DataObject) -> None:
     layout = data.draw(st.sampled_from(LAYOUTS), "layout")
-    capacity = data.draw(st.integers(1, layout.leaves), "capacity")
+    capacity = data.draw(st.integers(1, layout.fanout**layout.levels), "capacity")
     requests = data.draw(request_lists(layout), "requests")
     gaps = data.draw(
         st.lists(st.sampled_from([0, 0, 0, 1, 3]), min_size=len(requests), max_size=len(requests))
@@ -152,6 +172,19 @@ def test_wrong_layouts_are_refused() -> None:
         PipelineLayout(fanout=1, levels=2, leaf_bits=8)
     with pytest.raises(ValueError, match="leaf_bits: found 40, 72 at the root"):
         PipelineLayout(fanout=16, levels=8, leaf_bits=40)
+    for leaves in (-1, 65):
+        with pytest.raises(ValueError, match=f"leaves: found {leaves}; allowed: 1 to 64, or 0 for all"):
+            PipelineLayout(fanout=4, levels=3, leaf_bits=8, leaves=leaves)
+
+
+def test_sums_and_memories_are_of_the_leaves_in_use() -> None:
+    whole = PipelineLayout(fanout=16, levels=5, leaf_bits=32)
+    assert (whole.leaves, whole.is_whole, "leaves" in whole.sizes) == (16**5, True, False)
+    used = PipelineLayout(fanout=16, levels=5, leaf_bits=32, leaves=250_000)
+    assert PipelineLayout(**used.sizes) == used != whole == PipelineLayout(**whole.sizes)
+    assert [used.nodes(level) for level in range(6)] == [1, 4, 62, 977, 15_625, 250_000]
+    assert used.total_bits == 32 + 18
+    assert [used.sum_bits(level) - whole.sum_bits(level) for level in range(6)] == [-2, 0, 0, 0, 0, 0]
 
 
 @given(st.integers(2, 256), st.integers(1, 4))
@@ -166,30 +199,36 @@ def test_paths_and_leaves(fanout: int, levels: int) -> None:
         assert paths.tolist() == leaves.tolist()
 
 
-@FORMS
-def test_after_a_reset_the_tree_is_empty(form: Form) -> None:
-    """Also if updates are on their way to the last level when the reset comes."""
+@pytest.mark.parametrize(
+    ("form", "layout"),
+    [
+        *((form, SMALL_LAYOUT) for form in Form),
+        (Form.WIDE, replace(SMALL_LAYOUT, leaves=5)),
+        (Form.NARROW, PipelineLayout(fanout=16, levels=2, leaf_bits=8, tag_bits=1, leaves=17)),
+    ],
+    ids=str,
+)
+def test_after_a_reset_the_tree_is_empty(form: Form, layout: PipelineLayout) -> None:
+    """Also if updates are on their way when the reset comes, and if a level has more words to clear than leaves."""
     model = interpreted(
-        Resettable(ReplayPipeline(SMALL_LAYOUT, form, remembers=False, clears=True)),
+        Resettable(ReplayPipeline(layout, form, remembers=False, clears=True)),
     )
-    rng = np.random.default_rng(0)
+    rng, count = np.random.default_rng(0), layout.leaves
     for _ in range(2):
-        priorities, prefixes = rng.integers(1, 200, SMALL_LAYOUT.leaves), np.arange(20)
+        priorities, prefixes = rng.integers(1, 200, count), np.arange(20)
         requests = {
-            "operation": [Operation.UPDATE.value] * SMALL_LAYOUT.leaves + [Operation.SAMPLE.value] * 20,
-            "remembered": np.zeros(SMALL_LAYOUT.leaves + 20, np.int64),
-            "tag": np.zeros(SMALL_LAYOUT.leaves + 20, np.int64),
-            "path": np.concatenate([np.arange(SMALL_LAYOUT.leaves), np.zeros(20, np.int64)]),
+            "operation": [Operation.UPDATE.value] * count + [Operation.SAMPLE.value] * 20,
+            "remembered": np.zeros(count + 20, np.int64),
+            "tag": np.zeros(count + 20, np.int64),
+            "path": np.concatenate([np.arange(count), np.zeros(20, np.int64)]),
             "value": np.concatenate([priorities, prefixes * priorities.sum() // 20]),
         }
-        run = model.run({"requests": requests}, {"responses": SMALL_LAYOUT.leaves + 20})
-        assert run.input_cycles["requests"][0] == SMALL_LAYOUT.leaves
+        run = model.run({"requests": requests}, {"responses": count + 20})
+        assert run.input_cycles["requests"][0] == count
         found = run.outputs["responses"]
-        assert not np.any(found["value"][: SMALL_LAYOUT.leaves])  # the priorities before
-        leaves = np.searchsorted(
-            np.cumsum(priorities), requests["value"][SMALL_LAYOUT.leaves :], side="right"
-        )
-        np.testing.assert_array_equal(found["path"][SMALL_LAYOUT.leaves :], leaves)
+        assert not np.any(found["value"][:count])  # the priorities before
+        leaves = np.searchsorted(np.cumsum(priorities), requests["value"][count:], side="right")
+        np.testing.assert_array_equal(found["path"][count:], leaves)
         assert model.read("total") == priorities.sum()
         model.run({"requests": {name: values[:6] for name, values in requests.items()}}, {})
         reset(model)

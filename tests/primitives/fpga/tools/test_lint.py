@@ -109,19 +109,37 @@ SMALL = {
     "ppo-accelerator": [{"side": "2", "batch": "4"}, {"side": "2", "batch": "4", "clips": "true"}],
     "weight-update": [{"side": "2"}],
     "reduce-unit": [{"lanes": "2"}],
-    "replay-pipeline": [{"fanout": "4", "levels": "2"}, {"fanout": "3", "levels": "2", "form": "narrow"}],
+    "replay-pipeline": [
+        {"fanout": "4", "levels": "2"},
+        {"fanout": "3", "levels": "2", "form": "narrow"},
+        {"fanout": "4", "levels": "2", "leaves": "9"},
+        {"fanout": "3", "levels": "3", "leaves": "5", "form": "narrow"},
+    ],
     "banked-replay-pipeline": [
         {"banks": "2", "levels": "1"},
         {"banks": "2", "levels": "1", "remembers": "true"},
+        {"banks": "2", "levels": "1", "leaves": "5"},
     ],
     "lane-route": [{"banks": "2", "levels": "1"}],
     "bank-queues": [{"banks": "2", "levels": "1"}],
     "processing-element": [{}, {"configurable": "true"}],
-    "map-accelerator": [{"network": "small", "lanes": "1", "batch": "2", "fanout": "2", "levels": "1"}],
+    "float-operator": [{"operator": name} for name in ("add", "mul", "from_integer", "lt")],
+    "map-accelerator": [
+        {"network": "small", "lanes": "1", "batch": "2", "fanout": "2", "levels": "1"},
+        {"network": "small", "batch": "2", "banks": "2", "fanout": "2", "levels": "2", "leaves": "3"},
+    ],
     "learner-pipeline": [{"inputs": "2", "hidden": "2", "samples": "2"}],
     "fixar": [{"network": "swimmer", "side": "4"}],
 }
-QUICK = ("processing-element", "weight-update", "replay-pipeline", "lane-route", "bank-queues")
+QUICK = (
+    "processing-element",
+    "float-operator",
+    "float-element",
+    "weight-update",
+    "replay-pipeline",
+    "lane-route",
+    "bank-queues",
+)
 
 
 @pytest.mark.timeout(900)  # the learner pipeline alone takes half a minute of processor time

@@ -135,6 +135,8 @@ QUICK = (
     "lane-route",
     "bank-queues",
     "processing-element",
+    "float-operator",
+    "float-element",
     "layout-transform",
     "weight-update",
     "cartpole-agent",
