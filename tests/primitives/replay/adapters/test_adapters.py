@@ -1,4 +1,4 @@
-"""Each adapter trains in its library's own environment (`baselines/<name>/requirements.txt`)."""
+"""Each adapter trains in its library's own environment (`baselines/<name>/requirements.txt`), installed if it is not."""
 
 import pytest
 
@@ -8,6 +8,7 @@ LIMIT_S = 1500
 
 
 @pytest.mark.slow
+@pytest.mark.long  # five libraries are installed
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("library", "algorithm"),
