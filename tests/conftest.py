@@ -50,7 +50,6 @@ LONGEST = (
     "primitives/sum_tree/test_conformance.py",
     "primitives/fpga/tools/test_lint.py",
     "primitives/replay/adapters/test_adapters.py",
-    "harness/papers/test_outcomes.py",
     "primitives/fpga/ppo_accelerator/test_top.py",
     "harness/core/test_interrupts.py",
     "primitives/fpga/cartpole_agent/test_golden.py",

@@ -52,7 +52,8 @@ class LookupTable:
         """Add hardware to `m` that computes the table's value for `u`; return the value, `LATENCY` cycles later.
 
         Args:
-            whole: a signed integer that is added to the value; None: 0.
+            whole: a signed integer that is added to the value and is below the largest of its width, so that the
+                sum has as many bits before the point; None: 0.
 
         Raises:
             ValueError: `whole` is given to a table with a coefficient c0 that is not a fraction, 0 <= c0 < 1.
@@ -70,7 +71,7 @@ class LookupTable:
         c0, c1, c2 = (registered(m, value, name="coefficient") for value in (c0, c1, c2))
         # c0 + (c1 + q) t >> places, q = c2 t >> places: a product a stage, and an addition behind it.
         low, high = c1[:LOW_BITS], c1[LOW_BITS:].as_signed()
-        bits = (VALUE_BITS if whole is None else VALUE_FRACTION_BITS + whole.shape().width + 1) + places
+        bits = (VALUE_BITS if whole is None else VALUE_FRACTION_BITS + whole.shape().width) + places
         begun = registered(m, (c0 << places) + (high * t << LOW_BITS), signed(bits), name="begun")
         low_product = registered(m, low * t, name="low_product")
         q, late = registered(m, (c2 * t) >> places, name="q"), registered(m, t, name="t")

@@ -1,28 +1,26 @@
-"""Which outcomes a claim can give: as its code says, and as tests made it give them.
-
-As a plugin of pytest (`-p tests.harness.papers.outcomes`) it writes the outcomes that every claim gave into the file
-named by `PLACERL_OUTCOMES`, as JSON.
-"""
+"""Which outcomes a claim can give, as its code says; `given_outcomes` records which tests make it give them."""
 
 import ast
 import inspect
-import json
-import os
 import textwrap
-from collections import defaultdict
 from collections.abc import Iterator
-from functools import wraps
-from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
 
-from placerl.harness import papers
-from placerl.harness.papers.base import Claim, Finding, Outcome, Verdict
+from placerl.harness.papers.base import Claim, Outcome
 
-FILE = "PLACERL_OUTCOMES"
 _PACKAGE = "placerl.harness.papers"
 _SHARED = {"assumptions", "base", "clocks"}
 """Modules whose functions pass on the outcomes of others, or turn them into no verdict."""
+
+
+_TWO_CLOCKS = (
+    "The clocks lie more than four times apart, and so do the gains: one alone meets the printed ones."
+)
+NEVER: dict[str, dict[Outcome, str]] = {
+    "PPO-5.3.1-environment": {Outcome.REPRODUCED: "Its two readings lie a factor of four or more apart."},
+    "PPO-F15": {Outcome.REPRODUCED: _TWO_CLOCKS},
+}
+"""Outcomes that functions behind a claim name and that this claim cannot give, with the reason."""
 
 
 def in_code(claim: Claim) -> set[Outcome]:
@@ -30,7 +28,7 @@ def in_code(claim: Claim) -> set[Outcome]:
 
     More may be possible: clocks and suspect numbers turn others into no verdict.
     """
-    judge = type(claim).judge
+    judge = inspect.unwrap(type(claim).judge)
     assert isinstance(judge, FunctionType)
     found: set[FunctionType] = set()
     _reach(judge, found)
@@ -57,7 +55,7 @@ def _reach(function: FunctionType, found: set[FunctionType]) -> None:
             called += [vars(value).get(attribute) for attribute in names]
     for value in called:
         if isinstance(value, FunctionType):
-            _reach(value, found)
+            _reach(inspect.unwrap(value), found)
 
 
 def _named(function: FunctionType) -> Iterator[Outcome]:
@@ -82,39 +80,3 @@ _BY_HELPER = {
     "by_a_model": (Outcome.CONSISTENT, Outcome.NO_VERDICT),
     "decided": (Outcome.IN_KIND, Outcome.NOT_REPRODUCED, Outcome.NO_VERDICT),
 }
-
-
-_given: dict[str, set[str]] = defaultdict(set)
-
-
-def _recorded(key: str, check: Any) -> Any:
-    @wraps(check)
-    def recording(*arguments: Any, **options: Any) -> Finding:
-        found: Finding = check(*arguments, **options)
-        _given[key].add(found.outcome)
-        return found
-
-    return recording
-
-
-def pytest_configure() -> None:
-    """Record what claims give, and what `judge` gives where a test calls it itself."""
-    if FILE not in os.environ:
-        return
-    evaluate, every = Claim.evaluate, papers.claims()
-
-    def recording(claim: Claim, *arguments: Any) -> Verdict:
-        found = evaluate(claim, *arguments)
-        if any(claim is each for each in every):  # tests make claims of their own
-            _given[claim.key].add(found.finding.outcome)
-        return found
-
-    Claim.evaluate = recording  # type: ignore[method-assign]
-    for claim in every:
-        type(claim).judge = _recorded(claim.key, type(claim).judge)  # type: ignore[method-assign]
-
-
-def pytest_sessionfinish() -> None:
-    """Write what was given."""
-    if FILE in os.environ:
-        Path(os.environ[FILE]).write_text(json.dumps({key: sorted(some) for key, some in _given.items()}))

@@ -1,36 +1,15 @@
-"""The outcomes that a claim's code names, and that a test makes each claim give each of them."""
+"""The outcomes that a claim's code names, and those that tests make it give."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from placerl.harness import papers
 from placerl.harness.papers import Claim, Outcome
-from tests.harness.papers import outcomes
+from tests.harness.papers import given_outcomes, outcomes
+from tests.harness.papers.outcomes import NEVER
 from tests.harness.papers.rows import claim_of
-
-ROOT = Path(__file__).parents[3]
-ELSEWHERE = (
-    "tests/harness/papers/test_resources.py",
-    "tests/harness/papers/test_verdicts.py",
-    "tests/harness/compare/test_adapters.py",
-)
-"""Tests of claims outside the papers' folders: of several papers', or next to those of what the claims read."""
-MEASURING = "experiment or measured or page or pytorch or compiles"
-"""Words in the names of tests that take long and judge nothing that other tests don't."""
-
-_TWO_CLOCKS = (
-    "The clocks lie more than four times apart, and so do the gains: one alone meets the printed ones."
-)
-NEVER: dict[str, dict[Outcome, str]] = {
-    "PPO-5.3.1-environment": {Outcome.REPRODUCED: "Its two readings lie a factor of four or more apart."},
-    "PPO-F15": {Outcome.REPRODUCED: _TWO_CLOCKS},
-}
-"""Outcomes that functions behind a claim name and that this claim cannot give, with the reason."""
 
 
 @pytest.mark.parametrize("key", NEVER)
@@ -45,24 +24,26 @@ def test_the_code_of_a_claim_names_its_outcomes(claim: Claim) -> None:
     assert len(possible) > 1 or possible == {Outcome.NOT_RUN}
 
 
-@pytest.mark.slow
-def test_a_test_makes_each_claim_give_each_of_its_outcomes(tmp_path: Path) -> None:
-    """Runs the tests of the claims that judge; the committed run, which `test_reads` judges, counts for none."""
-    files = map(str, sorted(Path(__file__).parent.glob("*/test_*.py")))
-    judging = ["-m", "not slow and not gpu", "-k", f"not ({MEASURING})"]
-    options = ["-q", "-n", "0", "-p", "no:cacheprovider", *judging]
-    plugin = ["-p", outcomes.__name__]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *plugin, *files, *ELSEWHERE],
-        cwd=ROOT,
-        env=os.environ | {outcomes.FILE: str(tmp_path / "given.json")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
-    given = json.loads((tmp_path / "given.json").read_text())
-    for claim in papers.claims():
-        never, found = NEVER.get(claim.key, {}).keys(), set(given.get(claim.key, ()))
-        assert outcomes.in_code(claim) - never <= found, f"{claim.key}: no test makes it give each of these"
-        assert not never & found, f"{claim.key}: given against expectation"
+def test_every_file_whose_tests_count_is_there() -> None:
+    assert all((given_outcomes.TESTS / name).is_file() for name in given_outcomes.ELSEWHERE)
+    assert given_outcomes.counts(Path(__file__).parent / "ppo" / "test_table_2.py")
+    assert not given_outcomes.counts(Path(__file__).parent / "test_reads.py")
+
+
+def test_an_outcome_that_no_test_gives_is_named_and_one_against_expectation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The files of two processes count together."""
+    given = {claim.key: outcomes.in_code(claim) - NEVER.get(claim.key, {}).keys() for claim in papers.claims()}
+    whole = {key: sorted(some) for key, some in given.items()}
+    halves = [{key: some[::2] for key, some in whole.items()}, {key: some[1::2] for key, some in whole.items()}]
+    for number, half in enumerate(halves):
+        (tmp_path / f"{number}.json").write_text(json.dumps(half))
+    assert given_outcomes.main(tmp_path) == 0
+    (tmp_path / "2.json").write_text(json.dumps({"PPO-F15": [Outcome.REPRODUCED]}))
+    (tmp_path / "0.json").write_text(json.dumps({}))
+    assert given_outcomes.main(tmp_path) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert f"PPO-F15: given against expectation: {Outcome.REPRODUCED}" in lines
+    lost = next(key for key, some in whole.items() if some)
+    assert f"{lost}: no test makes it give {whole[lost][0]}" in "\n".join(lines)
