@@ -112,6 +112,7 @@ def test_what_the_wheel_ships_is_found_from_an_empty_folder(installed: Installed
 
 
 @pytest.mark.slow
+@pytest.mark.long  # a whole report
 def test_the_wheel_measures_trains_reports_and_exports_from_an_empty_folder(installed: Installed) -> None:
     installed.printed("-m", "placerl", "reproduce", "--only", "PRL-F7", "--results", "results")
     assert "MAP Table V" in (installed.empty / "results" / "report" / "papers.html").read_text()

@@ -80,7 +80,17 @@ def test_there_is_python_to_run() -> None:
     assert sum(LONG_TRAINING in block for _, block in OWN) == 1
 
 
-@pytest.mark.parametrize("page", sorted({page for page, _ in OWN}))
+SLOW = ("docs/hardware.md",)
+"""Pages whose blocks build hardware."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] * (page in SLOW))
+        for page in sorted({page for page, _ in OWN})
+    ],
+)
 def test_the_blocks_of_a_page_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}

@@ -4,8 +4,8 @@
     python -m tests.harness.papers.given_outcomes FOLDER
 
 As a plugin of pytest it writes, for each process, a file of the outcomes that every claim gave in the tests of claims
-that judge. The committed run, which `test_reads` judges, counts for none. As a program it reads these files: `make test`
-ends with it.
+that judge. The committed run, which `test_reads` judges, counts for none. As a program it reads these files; `make
+test` ends with it.
 """
 
 import json

@@ -34,9 +34,14 @@ def test_an_outcome_that_no_test_gives_is_named_and_one_against_expectation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The files of two processes count together."""
-    given = {claim.key: outcomes.in_code(claim) - NEVER.get(claim.key, {}).keys() for claim in papers.claims()}
+    given = {
+        claim.key: outcomes.in_code(claim) - NEVER.get(claim.key, {}).keys() for claim in papers.claims()
+    }
     whole = {key: sorted(some) for key, some in given.items()}
-    halves = [{key: some[::2] for key, some in whole.items()}, {key: some[1::2] for key, some in whole.items()}]
+    halves = [
+        {key: some[::2] for key, some in whole.items()},
+        {key: some[1::2] for key, some in whole.items()},
+    ]
     for number, half in enumerate(halves):
         (tmp_path / f"{number}.json").write_text(json.dumps(half))
     assert given_outcomes.main(tmp_path) == 0

@@ -361,6 +361,7 @@ FINDINGS = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "rules"), [("light", []), ("dark", [["color-contrast", "link-in-text-block"]])]
 )

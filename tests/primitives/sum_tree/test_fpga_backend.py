@@ -41,6 +41,7 @@ def test_calls_tell_their_cycles() -> None:
     assert tree.last_call_cycles == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["wide", "narrow"])
 def test_remembered_paths_change_neither_results_nor_cycles(form: str) -> None:
     """Also in updates that are late, in another order, of some samples, or of leaves that were never sampled."""

@@ -60,6 +60,7 @@ def test_every_step_is_the_golden_models() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_a_whole_learning_run_and_a_hundred_episodes_after_it_are_the_golden_models() -> None:
     steps = SOLVED_STEP + 50_000

@@ -96,6 +96,7 @@ def test_new_transitions_fill_the_replay_in_turn_until_the_agent_has_solved_the_
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_ten_agents_learn_cartpole() -> None:
     """The goal is 8 of 10 with a mean return of 475 without exploration. (Found: 10, with 498 to 500.)"""

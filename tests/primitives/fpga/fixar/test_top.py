@@ -20,9 +20,10 @@ from tests.primitives.fpga.fixar.golden import PARTS, GoldenFixar
 from tests.primitives.fpga.fixar.simulation import lines_of, stream_of, words_of
 from tests.primitives.fpga.fixar.step_inputs import batch, settings
 
-pytestmark = pytest.mark.skipif(
-    bool(simulation.unavailable_reason()), reason=simulation.unavailable_reason() or "-"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(simulation.unavailable_reason()), reason=simulation.unavailable_reason() or "-"),
+]
 
 SHAPE = FixarShape(state=4, action=1, hidden=(4, 5), side=4)
 BEATS = 5

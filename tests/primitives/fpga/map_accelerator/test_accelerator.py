@@ -105,6 +105,7 @@ def packet(words: int) -> dict[str, np.ndarray]:
     return {"data": np.arange(words), "last": np.arange(words) == words - 1}
 
 
+@pytest.mark.slow
 def test_a_packet_of_a_wrong_length_is_flagged_and_the_next_begins_again() -> None:
     host = AcceleratorHost(interpreted(MapAccelerator(SMALL)), SMALL)
     transition, weights = SMALL.transition_words + 1, SMALL.weight_words
@@ -129,6 +130,7 @@ def test_a_packet_of_a_wrong_length_is_flagged_and_the_next_begins_again() -> No
     assert host.registers.read("stored") == 6
 
 
+@pytest.mark.slow
 def test_new_weights_begin_the_interval_of_the_target_network() -> None:
     """With an interval of 2 the target network moves in the second step after the load, whatever was before it."""
     host, rng = AcceleratorHost(interpreted(MapAccelerator(SMALL)), SMALL), np.random.default_rng(3)

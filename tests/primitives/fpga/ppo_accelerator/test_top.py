@@ -63,6 +63,7 @@ def test_a_host_clips_gradients_through_registers() -> None:
     check_step(host, [Trained(0, GoldenNetwork.of(program, weights), 1e-2)], rng, 1, clip=0.01)
 
 
+@pytest.mark.slow
 def test_a_packet_of_a_wrong_length_is_flagged() -> None:
     """No row, a part of a block, and more rows than the memory has; then one that is right."""
     program = NetworkProgram((1, 1), 1, 2)
@@ -86,6 +87,7 @@ def test_a_packet_of_a_wrong_length_is_flagged() -> None:
     np.testing.assert_array_equal(host.weights(0), [[[2, 2]]])
 
 
+@pytest.mark.slow
 def test_a_run_of_no_steps_ends_at_once() -> None:
     program = NetworkProgram((1, 1), 1, 2)
     host = HostedAccelerator(sizes_for(program, accumulator_depth=16, steps=2), start=interpreted)
@@ -100,6 +102,7 @@ def test_a_run_of_no_steps_ends_at_once() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_a_training_step_of_hopper_bit_by_bit() -> None:
     """Both networks at once; then the policy on both units, each with half of the samples."""

@@ -140,12 +140,16 @@ QUICK = (
     "lane-route",
     "bank-queues",
 )
+LARGE = ("map-accelerator", "ppo-accelerator", "fixar", "learner-pipeline", "banked-replay-pipeline")
+"""Blocks whose exports take a minute or more on a slow processor."""
 
 
-@pytest.mark.timeout(900)  # the learner pipeline alone takes half a minute of processor time
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in BLOCKS]
-)
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] * (name not in QUICK) + [pytest.mark.long] * (name in LARGE)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in BLOCKS])
 def test_exports_are_clean(name: str) -> None:
     block, top = BLOCKS[name], name.replace("-", "_")
     for given in SMALL.get(name, [{}]):

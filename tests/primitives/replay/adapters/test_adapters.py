@@ -1,4 +1,4 @@
-"""Each adapter trains in its library's own environment (`baselines/<name>/requirements.txt`), installed if it is not."""
+"""Each adapter trains in its library's environment (`baselines/<name>/requirements.txt`), installed if it is not."""
 
 import pytest
 
