@@ -134,6 +134,6 @@ def test_the_check_leaves_no_trace_in_what_is_timed(replay_worker, tmp_path):
 @pytest.mark.parametrize("name", ["cpprb", "reverb"])
 def test_another_replay_in_its_own_environment(name):
     assert registry.replay_alone(name)
-    if not registry.baseline_python(name).exists():
+    if not registry.is_built(name):
         pytest.skip(f"baselines/{name}/.venv is not built: `placerl baselines {name}`")
     cycles(registry.baseline_worker(name), job())

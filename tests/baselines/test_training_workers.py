@@ -56,7 +56,7 @@ def job(name, gradient_steps=20, **training):
 
 def built(name):
     """A baseline's worker; the test is skipped where its environment is not built."""
-    if not registry.baseline_python(name).exists():
+    if not registry.is_built(name):
         pytest.skip(f"baselines/{name}/.venv is not built: `placerl baselines {name}`")
     return registry.baseline_worker(name)
 

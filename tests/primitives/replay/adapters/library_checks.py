@@ -49,9 +49,9 @@ def asking(library: str, *paths: Path) -> Iterator[Ask]:
 
     Skips the test if the library's environment was not built.
     """
-    python = registry.baseline_python(library)
-    if not python.is_file():
+    if not registry.is_built(library):
         pytest.skip(f"{library} is not built: placerl baselines {library}")
+    python = registry.baseline_python(library)
     with adapters.importable_primitives() as package:
         command = [str(python), "-P", str(FOLDER / "run_checks.py"), *map(str, paths)]
         variables = {"PYTHONPATH": str(package), "OMP_NUM_THREADS": "1"}
