@@ -38,7 +38,7 @@ TEST_PROCESSES ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n > 8 ? 8 
 PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 SLOW = $(PYTEST) -m 'slow and not long and not gpu' --durations=30
 
-test: install  ## install what the tests need and pass them (about 15 minutes on 2 cores)
+test: install  ## install what the tests need and pass them (15 to 30 minutes on 2 cores)
 	rm -rf build/outcomes
 	PLACERL_OUTCOMES=build/outcomes $(PYTEST) -m 'not slow and not gpu' -p tests.harness.papers.given_outcomes
 	$(BIN)/python -m tests.harness.papers.given_outcomes build/outcomes
