@@ -19,7 +19,7 @@ from tests.limits import LIMIT_S
 
 pytest.importorskip("ray", reason="needs the extra 'cluster'")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1800)]
 HERE = Path(__file__).parent
 
 CELLS = """

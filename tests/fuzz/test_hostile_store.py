@@ -57,6 +57,7 @@ def spoil(path: Path, outside: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long  # a report of many machines
 def test_what_strangers_wrote_stays_in_the_folder_and_is_only_text(tmp_path: Path) -> None:
     results = tmp_path / "deep" / "results"
     path = sample.write(results / "placerl.sqlite")

@@ -232,6 +232,7 @@ class TestLocal(OnRay):
 
 
 class TestCluster(OnRay):
+    @pytest.mark.long
     def test_roles_are_where_the_mapping_says_and_move_when_their_machine_dies(
         self, start_cluster: Callable[..., Any]
     ) -> None:

@@ -195,6 +195,7 @@ def test_a_step_after_a_reset_within_a_step_is_as_the_first() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)  # most of it builds the simulation
 def test_halfcheetah_trains_on_the_accelerator_with_the_golden_models_bits() -> None:
     """The accelerator's actions move HalfCheetah, and the transitions train it, at the published sizes."""

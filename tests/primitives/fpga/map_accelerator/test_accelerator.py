@@ -91,8 +91,15 @@ def check_that_sending_is_alone(settings: AcceleratorSettings, host: Accelerator
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
-    [SMALL, replace(SMALL, pipelines=2), IN_TURN, DIVIDED, LEAVES_IN_USE, WITH_ACTOR, LATE_TARGETS],
-    ids=["small", "two pipelines", "in turn", "divided", "leaves in use", "with actor", "late targets"],
+    [
+        pytest.param(SMALL, id="small"),
+        pytest.param(replace(SMALL, pipelines=2), id="two pipelines"),
+        pytest.param(IN_TURN, id="in turn"),
+        pytest.param(DIVIDED, id="divided"),
+        pytest.param(LEAVES_IN_USE, id="leaves in use"),
+        pytest.param(WITH_ACTOR, id="with actor", marks=pytest.mark.long),
+        pytest.param(LATE_TARGETS, id="late targets", marks=pytest.mark.long),
+    ],
 )
 def test_gradient_steps_are_the_golden_models_bit_by_bit(settings: AcceleratorSettings) -> None:
     host = AcceleratorHost(interpreted(MapAccelerator(settings)), settings)
