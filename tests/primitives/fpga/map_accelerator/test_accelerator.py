@@ -167,6 +167,7 @@ def test_new_weights_begin_the_interval_of_the_target_network() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_step_of_cartpoles_network_is_the_golden_models_bit_by_bit() -> None:
     host = AcceleratorHost(interpreted(MapAccelerator(CARTPOLE)), CARTPOLE)
     check_runs(CARTPOLE, host, 48, [(1, 32, FIRST)])
