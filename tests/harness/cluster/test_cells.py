@@ -99,6 +99,7 @@ def test_a_machine_gives_the_memory_of_each_cell_back(monkeypatch: pytest.Monkey
     assert len(released) == 2
 
 
+@pytest.mark.long
 def test_chains_stay_together_failures_are_kept_and_a_second_run_completes(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -129,6 +130,7 @@ def test_chains_stay_together_failures_are_kept_and_a_second_run_completes(
     assert {name: again[name] for name in rows} == rows, "what had finished was not measured again"
 
 
+@pytest.mark.long
 def test_a_node_that_dies_costs_no_finished_cell(cluster: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     (victim, *_) = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
@@ -214,6 +216,7 @@ def dying(key: str, folder: Path, times: int) -> Cell:
     return Cell(key, 1, measure)
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_is_replaced_and_a_cell_that_always_kills_it_fails_by_name(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -231,6 +234,7 @@ def test_a_worker_that_dies_is_replaced_and_a_cell_that_always_kills_it_fails_by
     assert execute(cluster, path, [*cells[:2], counting("c"), cells[3]]) == []
 
 
+@pytest.mark.long
 def test_a_machine_with_other_code_is_refused_by_name(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,6 +270,7 @@ def test_a_cell_is_told_once_its_rows_are_stored(cluster: Cluster, tmp_path: Pat
     assert told == [("a", True)]
 
 
+@pytest.mark.long
 def test_a_comparison_goes_on_where_it_was_begun(
     start_cluster: Callable[..., Cluster], tmp_path: Path
 ) -> None:
@@ -284,6 +289,7 @@ def test_a_comparison_goes_on_where_it_was_begun(
     assert all(details_of(each)["ray_node"] == nodes[name] for name, each in rows.items())
 
 
+@pytest.mark.long
 def test_a_comparison_stays_where_it_is_when_a_worker_dies_in_it(cluster: Cluster, tmp_path: Path) -> None:
     path, always = tmp_path / "store.sqlite", tmp_path / "always"
     always.mkdir()
@@ -309,6 +315,7 @@ def test_a_comparison_stays_where_it_is_when_a_worker_dies_in_it(cluster: Cluste
     assert details_of(rows["a0"])["node"] == details_of(rows["a2"])["node"]
 
 
+@pytest.mark.long
 def test_cells_that_were_made_stale_are_measured_again(cluster: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     execute(cluster, path, [counting("a")])

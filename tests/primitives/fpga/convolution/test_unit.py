@@ -174,6 +174,7 @@ def test_a_larger_convolution_in_verilator() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.skipif(bool(simulation.unavailable_reason()), reason=simulation.unavailable_reason())
 def test_ppos_layers_on_an_array_of_16_x_16() -> None:

@@ -142,11 +142,22 @@ QUICK = (
     "cartpole-agent",
 )
 """Blocks that are converted in a second or two; the others take up to half a minute."""
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in BLOCKS]
+LARGE = (
+    "map-accelerator",
+    "ppo-accelerator",
+    "fixar",
+    "learner-pipeline",
+    "replay-pipeline",
+    "banked-replay-pipeline",
 )
+"""Blocks that take longer, of which `test_counted` converts the committed ones, too."""
+
+
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] * (name not in QUICK) + [pytest.mark.long] * (name in LARGE)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in BLOCKS])
 def test_every_block_is_made_with_its_defaults(name: str) -> None:
     from amaranth.back import rtlil
 
