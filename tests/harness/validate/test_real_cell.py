@@ -9,7 +9,7 @@ from placerl.harness.core.row import Row
 from placerl.harness.mapping import VALIDATED, Loop
 from placerl.harness.mapping.strategies.composed_loop import NAMES
 from placerl.harness.profile.cases import validation_rounds
-from placerl.harness.validate import plan
+from placerl.harness.validate import plan, tried
 from tests.harness.old_form import details_of
 
 RUN = tuple(loop for loop in NAMES if loop is not Loop.RESIDENT)
@@ -21,7 +21,7 @@ def rows() -> list[Row]:
     """A cell with a replay that fills in no time and without the FPGA, one round of it."""
     item = workloads.override(workloads.load("cartpole-dqn"), "replay.capacity", 3000, "test")
     with pytest.MonkeyPatch.context() as patch:
-        for module in (plan, validation_rounds):
+        for module in (tried, validation_rounds):
             patch.setattr(module, "fpga_unavailable_reason", lambda: "left out")
         return plan.validate(item, 32, 1e-3, silent, platforms.of_this_machine(), {("sb3", "cpu"): 100.0})
 
