@@ -7,7 +7,8 @@ from placerl.harness.compare import registry
 from placerl.harness.compare.protocol import FailureKind, WorkerFailure, WorkerJob
 from tests.limits import LIMIT_S
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+# Its installation takes minutes, as each of its trainings does.
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1500)]
 
 
 def job(name, gradient_steps, environment=True, **training):

@@ -93,7 +93,7 @@ cli.run_app()
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("command", "moments"), [("--help", 10), ("doctor", 10), ("map cartpole-dqn --batch-size 32", 4)]
+    ("command", "moments"), [("--help", 10), ("doctor", 5), ("map cartpole-dqn --batch-size 32", 3)]
 )
 def test_at_any_moment_of_a_command(command: str, moments: int, tmp_path: Path) -> None:
     """From the first line of this project on: what comes before is Python's own start.

@@ -155,6 +155,7 @@ def test_the_table_has_all_that_the_quick_tier_needs_and_nothing_is_simulated_fo
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_the_table_has_all_that_the_tiers_need() -> None:
     assert [(need.name, list(need.missing)) for need in cycles.needs(list(TIERS)) if need.missing] == []

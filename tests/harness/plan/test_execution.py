@@ -263,7 +263,7 @@ execution.execute(run, cells, silent)
 def test_killed_at_any_moment_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     finished: dict[str, str] = {}
-    for end in ("killed", "killed after a cell", "killed after a cell", "by itself"):
+    for end in ("killed", "killed after a cell", "by itself"):
         process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(path)], stdout=subprocess.PIPE)
         assert process.stdout is not None
         process.stdout.readline()

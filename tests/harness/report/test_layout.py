@@ -97,9 +97,8 @@ def test_pages_of_a_small_run_fit(browser: webdriver.Chrome, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("tier", "claims"), [("quick", 8), pytest.param("standard", 1, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("tier", "claims"), [("quick", 8), ("standard", 1)])
 def test_pages_of_a_reference_run_fit(
     browser: webdriver.Chrome, tmp_path: Path, tier: str, claims: int
 ) -> None:

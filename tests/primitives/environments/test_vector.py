@@ -118,7 +118,7 @@ SAME_STEP, NEXT_STEP = AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP
 )
 def test_many_steps_are_gymnasiums(id: str, mode: AutoresetMode) -> None:
     """A million steps take Gymnasium minutes in each MuJoCo task: those are run with EQUALITY_STEPS=1000000."""
-    steps = int(os.environ.get("EQUALITY_STEPS", 200_000 if id in CLASSIC else 10_000))
+    steps = int(os.environ.get("EQUALITY_STEPS", 50_000 if id in CLASSIC else 10_000))
     check_equal(id, mode, steps, seed=4)
 
 

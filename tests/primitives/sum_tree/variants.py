@@ -57,12 +57,10 @@ class FixedPoint(Variant):
     def create(self, capacity: int, fanout: int = 16) -> sum_tree.SumTree:
         if self.backend not in AVAILABLE:
             pytest.skip(REASONS[self.backend])
-        # A compiler takes minutes over a node of 100 children in one word.
-        form = "wide" if fanout <= 16 else "narrow"
-        levels = self.levels[fanout]
-        return sum_tree.create(
-            capacity, backend="fpga", fanout=fanout, form=form, levels=levels, **self.options
-        )
+        # A node of 16 children in one word takes minutes to build, so that a variant of its own has it.
+        widest = 16 if self.options.get("form") == "wide" else 4
+        options = self.options | {"form": "wide" if fanout <= widest else "narrow"}
+        return sum_tree.create(capacity, backend="fpga", fanout=fanout, levels=self.levels[fanout], **options)
 
     def fitted(self, priorities: NDArray[np.float64]) -> NDArray[np.float64]:
         steps = np.clip(np.floor(priorities * 2.0**20 + 0.5), 1, 2**32 - 1)
@@ -110,6 +108,7 @@ _LISTED = [
     Variant("opencl"),
     Variant("opencl", {"dtype": "float64"}, DOUBLE),
     pytest.param(FixedPoint("fpga"), marks=pytest.mark.slow),
+    pytest.param(FixedPoint("fpga", {"form": "wide"}), marks=[pytest.mark.slow, pytest.mark.long]),
     # The same on a CUDA device where there is one.
     pytest.param(Variant("flat", {"device": "cuda"}, DOUBLE), marks=pytest.mark.gpu),
     pytest.param(Variant("cuda"), marks=pytest.mark.gpu),

@@ -94,7 +94,7 @@ def check_that_sending_is_alone(settings: AcceleratorSettings, host: Accelerator
     [
         pytest.param(SMALL, id="small"),
         pytest.param(replace(SMALL, pipelines=2), id="two pipelines"),
-        pytest.param(IN_TURN, id="in turn"),
+        pytest.param(IN_TURN, id="in turn", marks=pytest.mark.long),
         pytest.param(DIVIDED, id="divided"),
         pytest.param(LEAVES_IN_USE, id="leaves in use"),
         pytest.param(WITH_ACTOR, id="with actor", marks=pytest.mark.long),
@@ -201,7 +201,7 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("banks", [1, 2])
+@pytest.mark.parametrize("banks", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_run_after_a_reset_is_as_the_first(banks: int) -> None:
     settings = AcceleratorSettings(
         layers_of(NETWORKS["small"], 1), largest_batch=8, levels=2, banks=banks, pipelines=banks

@@ -94,6 +94,9 @@ def test_a_captured_cuda_graph_goes_on_from_a_state(name):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # compiling takes minutes on a busy machine
+@pytest.mark.parametrize(
+    "name", ["dqn", *(pytest.param(one, marks=pytest.mark.long) for one in CASES if one != "dqn")]
+)
 def test_compiled_steps_are_the_pure_steps(name):
     assert_same_course(make_learner(name, "compiled"), make_learner(name, "eager"), steps=3)
 
