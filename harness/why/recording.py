@@ -65,6 +65,11 @@ class Steps:
         """Steps of optimizers."""
         return int(self.counts[:, sitecustomize.GRADIENT].sum())
 
+    @property
+    def bursts(self) -> int:
+        """Steps of optimizers that follow a step of an environment."""
+        return int(self.counts[sitecustomize.ENVIRONMENT, sitecustomize.GRADIENT])
+
 
 @dataclass
 class Recording:

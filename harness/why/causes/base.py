@@ -71,6 +71,11 @@ class Evidence:
             return 0.0
         return (steps.gradient if gradient else steps.environment) / self.recording.seconds
 
+    def bursts_per_s(self) -> float:
+        """Return how many times per second the script turns from its environments to gradient steps."""
+        steps = self.recording.steps.get(0)
+        return 0.0 if steps is None or not self.recording.seconds else steps.bursts / self.recording.seconds
+
 
 class Cause(Protocol):
     """A cause of slowness. The classes that satisfy this are found in the modules of this folder."""

@@ -3,7 +3,9 @@
 import re
 
 from placerl.harness.why.causes.base import Evidence, Finding, below, gain, percent, statement
+from placerl.harness.why.causes.caches import copying, environments, reload_s
 from placerl.harness.why.causes.replay import takes_items
+from placerl.harness.why.causes.trained import trained_by
 from placerl.harness.why.piece import Piece
 from placerl.harness.why.pieces import Place, moves
 from placerl.harness.why.stacks import Stack
@@ -16,6 +18,8 @@ _COPY = re.compile(
 _ENVIRONMENT = re.compile(r"Env\b")
 _ELSEWHERE = (Piece.ENVIRONMENT, Piece.EVALUATION, Piece.START)
 _FEWER = 10
+_MOST_COPYING_S = 0.1
+"""Longest copying between two rounds of gradient steps that is repeated here: a gigabyte and more takes longer."""
 
 
 def _in_network(stack: Stack, place: Place) -> bool:
@@ -60,14 +64,28 @@ class SlowWrapper:
 
 
 class CopiesInLoop:
-    """Lines that copy between devices, or convert, take time that a copy made once would save."""
+    """Lines that copy between devices, or convert, take time that a copy made once would save.
+
+    A large copy also slows what follows it: by how much is measured here, with a copy of as many bytes.
+    """
 
     def find(self, evidence: Evidence) -> Finding | None:
         """As `Cause`."""
         share, lines = evidence.where(_copies)
         because = f"copies and conversions take {percent(share)}"
         change = "copy once before the loop, or only the rows used"
-        return Finding("copies in the loop", change, gain((share, 0)), because, lines)
+        expected = gain((share, 0), (self._reloading(evidence, share), 0)) if share else 1.0
+        return Finding("copies in the loop", change, expected, because, lines)
+
+    @staticmethod
+    def _reloading(evidence: Evidence, share: float) -> float:
+        """Return the share of the time by which the rest of the loop is slower for the copies in it, at least."""
+        trained, bursts = trained_by(evidence), evidence.bursts_per_s()
+        if trained is None or not bursts or share / bursts > _MOST_COPYING_S:
+            return 0.0
+        network = trained.network()
+        after = [network.step(trained.rows), network.forward(trained.copies), environments(trained.copies)]
+        return min(0.9 * (1 - share), bursts * reload_s(after, copying(share / bursts)))
 
 
 class FrequentEvaluation:
