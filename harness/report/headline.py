@@ -8,7 +8,8 @@ It rewrites what stands between two comments of README.md, `docs/pictures/predic
 `docs/pictures/rates.svg`, and `docs/results/<name>.md`, which lists every verdict that the current checks give for the
 run, and `docs/results/notes.md`, the notes on the papers, which depend on no run, `docs/results/verdicts.md`, the
 verdicts over all committed runs, `docs/results/devices.md`, their CPU, GPU and FPGA next to each other, with its
-pictures, and `docs/results/lent-gpus.md`, the best mappings for the CPU of one run with the GPU of another.
+pictures, `docs/results/lent-gpus.md`, the best mappings for the CPU of one run with the GPU of another, and
+`docs/results/seconds.md`, the seconds to a return of the last run that has them, with its picture.
 With `--page` it writes these pages alone.
 """
 
@@ -38,6 +39,8 @@ from placerl.harness.report import (
     other_gpus,
     pages,
     plots,
+    seconds_figure,
+    seconds_markdown,
 )
 from placerl.harness.report.content import Content
 from placerl.harness.report.markdown_text import code, escaped
@@ -228,6 +231,10 @@ def write(name: str, root: Path = ROOT, *, page_alone: bool = False) -> list[Pat
     drawn = {figure.key: plot for figure in shown.figures if (plot := plots.of_devices(figure))}
     texts[root / DEVICES] = devices_markdown.page(shown, set(drawn))
     texts |= {root / devices_markdown.picture_of(key): standing_alone(plot) for key, plot in drawn.items()}
+    if last := seconds_markdown.last_races(list(known.values())):
+        texts[root / seconds_markdown.PAGE] = seconds_markdown.page(*last)
+        if raced := seconds_figure.figure(last[1]):
+            texts[root / seconds_markdown.PICTURE] = standing_alone(raced)
     if not page_alone:
         readme = root / "README.md"
         texts[readme] = in_readme(readme.read_text(encoding="utf-8"), results(content, name, joint))

@@ -13,12 +13,9 @@ import jinja2
 from markupsafe import Markup
 
 from placerl.harness import papers
-from placerl.harness.compare import arrivals
 from placerl.harness.compare.arrivals import COLUMNS as COLUMNS_OF_ARRIVALS
-from placerl.harness.compare.curves import QUANTITY
 from placerl.harness.compare.night_learning import by_task, over_all
 from placerl.harness.core.provenance import Provenance
-from placerl.harness.core.suites import Suite
 from placerl.harness.mapping import DEFAULT_STRATEGY
 from placerl.harness.papers import Outcome, Verdict
 from placerl.harness.papers.device_figures import by_figure
@@ -35,6 +32,7 @@ from placerl.harness.report import (
     other_gpus,
     plots,
     roofline_plot,
+    seconds_figure,
     what_if,
 )
 from placerl.harness.report.content import Content
@@ -268,6 +266,7 @@ def _by_workload(rows: Iterable[Any]) -> list[tuple[str, list[Any]]]:
 def _libraries(content: Content, _others: Sequence[Content]) -> dict[str, object]:
     by_workload = _by_workload(content.curves)
     night = night_figure.compared(content.measurements)
+    races = seconds_figure.races(records(content.measurements))
     return {
         "against": answers.against_libraries(content),
         "gains": plots.gains(content.comparisons) if any(c.ratio for c in content.comparisons) else None,
@@ -280,22 +279,13 @@ def _libraries(content: Content, _others: Sequence[Content]) -> dict[str, object
         ],
         "last_episodes": LAST_EPISODES,
         "most_episodes": plots.MOST_EPISODES,
-        "arrivals": list(_arrivals(content)),
+        "races": races,
+        "races_figure": seconds_figure.figure(races),
         "arrival_columns": COLUMNS_OF_ARRIVALS,
         "night_figure": night_figure.figure(night),
         "night_goals": by_task(night),
         "night_all": over_all(night),
     }
-
-
-def _arrivals(content: Content) -> Iterator[tuple[str, float, list[list[str]]]]:
-    """Yield each goal of `placerl bench time-to-return` with its return, and a line for each system."""
-    rows = records(content.measurements[content.measurements["suite"] == Suite.BENCH_TIME_TO_RETURN])
-    for name, group in _by_workload(row for row in rows if row.quantity == QUANTITY):
-        systems = dict.fromkeys(row.system for row in group)
-        mine = {system: [row for row in group if row.system == system] for system in systems}
-        if found := arrivals.lines(mine):
-            yield name, group[0].threshold, found
 
 
 def _papers(content: Content, _others: Sequence[Content]) -> dict[str, object]:
