@@ -1,6 +1,7 @@
 """The `placerl` command: reads arguments, calls the harness and prints the results.
 
-A command is a file `NAME_command.py` in this folder. It registers its command with `harness.cli.app.app`.
+A command is a file `NAME_command.py` in this folder. It registers its command with `harness.cli.app.app`. Modules that
+load slowly are imported when the command is called, so that `--help` and the other commands start without them.
 
 Exit status: 0 on success, 1 if something could not be measured, 2 on a mistake in the input, 130 after Ctrl-C, 141 if
 the reader of standard output has gone (`placerl ... | head`), as of a program that SIGPIPE ends.

@@ -26,7 +26,7 @@ def claims_command(
         typer.Option(
             "--only",
             "--paper",
-            help="A paper's key (FIX), a claim's (FIX-F7), or their beginning.",
+            help="A paper's key (FIX), a claim's (FIX-F7), or the beginning of several, up to a hyphen (MAP-F12).",
             autocompletion=completed(claim_keys),
         ),
     ] = "",
@@ -57,7 +57,8 @@ def claims_command(
     out.print(_table(verdicts))
     uses = Counter(lender for one in verdicts for lender in content.lenders(one))
     for lender, count in sorted(uses.items()):
-        say(f"{count} use clock cycles or counts, which depend on no machine, of the {lender}.")
+        rely = "verdict relies" if count == 1 else "verdicts rely"
+        say(f"{count} {rely} on clock cycles or counts, the same on every machine, from the {lender}.")
 
 
 def _outcome(name: str) -> Outcome:

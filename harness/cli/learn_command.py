@@ -1,10 +1,8 @@
 """The command `placerl learn`, which trains each algorithm here and in other libraries and prints the returns."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from placerl.harness import workloads
 from placerl.harness.cli.app import app
@@ -15,7 +13,6 @@ from placerl.harness.cli.common import (
     named_baselines,
     out,
     print_json,
-    say,
 )
 from placerl.harness.cli.completion import TIERS, completed
 from placerl.harness.core.errors import COMMAND_LINE, OptionName, UserError
@@ -36,7 +33,8 @@ def learn(
         str,
         typer.Option(
             "--tier",
-            help=f"How much is trained: {', '.join(TIERS)}; {NIGHT.name} for every side's own best settings, for days.",
+            help=f"How much is trained: {', '.join(TIERS)}; {NIGHT.name} trains each library at its own best "
+            "settings, for days.",
             autocompletion=completed(lambda: (*TIERS, NIGHT.name)),
         ),
     ] = "quick",
@@ -59,9 +57,11 @@ def learn(
 
     tier, under = tiers.tier(tier_name, NIGHT), Mapping.parse(mapping)
     if tier is NIGHT:
+        from placerl.harness.cli.learn_at_own_settings import learn_at_own_settings
+
         if mapping != NATIVE_MAPPING:
             raise UserError(COMMAND_LINE, OptionName("mapping"), mapping, f"{NATIVE_MAPPING} in this tier")
-        _night(named or AT_NIGHT, results, as_json)
+        learn_at_own_settings(named or AT_NIGHT, results, as_json)
         return
     asked_for = named_baselines(named or BASELINES, training=True)
     cells = learning.plan(tier.name, [learning.OURS, *asked_for], under)
@@ -82,47 +82,3 @@ def learn(
             if cell.failed(opened) or (cell.key.endswith("/summary") and cell.key not in summarised)
         ]
     )
-
-
-def _night(named: str, results: Path, as_json: bool) -> None:
-    """Train each system at its own best settings, and print what each goal's trainings learnt and all together.
-
-    Raises:
-        UserError: a baseline has no settings for any goal.
-    """
-    from placerl.harness.compare import night_learning
-    from placerl.harness.compare.night_learning import Compared
-    from placerl.harness.compare.own_settings import OURS, goals
-    from placerl.harness.plan import execution
-    from placerl.harness.plan.predicting import begin
-
-    known = tuple(dict.fromkeys(name for goal in goals().values() for name in goal.systems[1:]))
-    systems = known if named == "all" else tuple(dict.fromkeys(part.strip() for part in named.split(",")))
-    for name in systems:
-        if name not in known:
-            allowed = f"{', '.join(known)}, all"
-            raise UserError(COMMAND_LINE, OptionName("baselines"), repr(name), allowed, name=name)
-    cells = night_learning.plan([OURS, *systems])
-    opened = begin(results, NIGHT)
-    with bar("learn") as report, recorded(opened):
-        execution.execute(opened, cells, report)
-    rows = night_learning.rows_of(opened)
-    if as_json:
-        print_json([row.to_json() for row in rows])
-    else:
-        compared = Compared.of(rows)
-        title = "Return in the last fifth, at own settings"
-        _print(title, ("workload", "system", "return", "s", "seeds"), night_learning.by_task(compared))
-        title = "Scores: random actions 0, the goal 1"
-        columns = ("system", "goals", "score", "when placerl ended", "placerl higher")
-        _print(title, columns, night_learning.over_all(compared))
-        for reason in dict.fromkeys(row.reason for row in rows if row.reason):
-            say(reason)
-    exit_if_failed([cell.key for cell in cells if cell.failed(opened)])
-
-
-def _print(title: str, columns: tuple[str, ...], lines: list[list[str]]) -> None:
-    table = Table(*columns, title=title)
-    for line in lines:
-        table.add_row(*line)
-    out.print(table)

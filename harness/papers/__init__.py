@@ -4,6 +4,8 @@ A store is the file that holds the measurements of this project's runs. A paper 
 modules define its statements (claims), each as a class; no other file names the folder.
 """
 
+from functools import cache
+
 import pandas as pd
 
 from placerl.harness.core.errors import UserError
@@ -30,8 +32,8 @@ def claims(only: str = "", *, option: str = "--only") -> list[Claim]:
     """Return every claim, a statement of a paper that is checked, paper by paper in the order of a report.
 
     Args:
-        only: a paper's key ("MAP"), a claim's key ("MAP-T5") or a common prefix of several ("MAP-F12"); empty for
-            all.
+        only: a paper's key ("MAP"), a claim's key ("MAP-T5"), or what several keys begin with up to a hyphen
+            ("MAP-F12"); empty for all.
         option: the option that `only` was given with, for the message.
 
     Raises:
@@ -54,15 +56,16 @@ def evaluate(frame: pd.DataFrame, only: str = "", everywhere: pd.DataFrame | Non
     """Check claims (statements of papers) on stored measurements, and return a verdict on each.
 
     Args:
-        only: a paper's key ("MAP"), a claim's key ("MAP-T5") or a common prefix of several ("MAP-F12"); empty for all
-            claims.
+        frame: the measurements of a store (`Store.frame`).
+        only: which claims, as in `claims`; empty for all.
         everywhere: the measurements of every machine, for claims about several machines; by default `frame`.
 
     Returns:
         One verdict per claim. An error in a check is raised and never becomes a verdict.
+
+    Raises:
+        UserError: no claim is chosen.
     """
-    chosen, every = claims(only), frame if everywhere is None else everywhere
-    last = last_attempts(frame)
-    if any(claim.everywhere for claim in chosen):
-        every = last_attempts(every, of_any_code=True)
-    return [claim.evaluate(every if claim.everywhere else last) for claim in chosen]
+    here = last_attempts(frame)
+    machines = cache(lambda: last_attempts(frame if everywhere is None else everywhere, of_any_code=True))
+    return [claim.evaluate(machines() if claim.everywhere else here) for claim in claims(only)]
