@@ -67,16 +67,23 @@ def names(package: str) -> tuple[str, ...]:
 
 def statuses(package: str) -> list[BackendStatus]:
     """Return the status of each backend of a primitive, in the order of `names`."""
-    return [
-        BackendStatus(
-            name,
-            not (reason := module.unavailable_reason()),
-            reason,
-            simulated=getattr(module, "SIMULATED", False),
-            modelled=getattr(module, "MODELLED", False),
-        )
-        for name, module in ((name, import_module(path)) for name, path in _modules(package).items())
-    ]
+    return [status(package, name) for name in names(package)]
+
+
+def status(package: str, name: str) -> BackendStatus:
+    """Return the status of one backend of a primitive.
+
+    Raises:
+        ValueError: `package` has no such backend.
+    """
+    module = import_module(path(package, name))
+    return BackendStatus(
+        name,
+        not (reason := module.unavailable_reason()),
+        reason,
+        simulated=getattr(module, "SIMULATED", False),
+        modelled=getattr(module, "MODELLED", False),
+    )
 
 
 def path(package: str, name: str) -> str:

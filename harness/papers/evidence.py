@@ -100,7 +100,7 @@ def records(frame: pd.DataFrame) -> list[Any]:
 @cache
 def _named(columns: tuple[str, ...]) -> Callable[..., Any]:
     """Return the named tuple of a frame's rows. Frames have some 150 columns, so that `itertuples` takes long."""
-    return namedtuple("Measurement", ("Index", *columns), rename=True)
+    return namedtuple("Record", ("Index", *columns), rename=True)
 
 
 def noisy(frame: pd.DataFrame) -> bool:

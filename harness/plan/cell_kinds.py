@@ -30,7 +30,6 @@ from placerl.harness.store.store import Run
 from placerl.harness.workloads import Workload
 from placerl.primitives.fpga.cycles import timed_block
 
-PRECISION_PREDICTIONS = Suite.PRECISION_PREDICTION
 MACHINE_PEAKS_S = 12.0  # including the set-up of the buffers
 ALONE = {"cartpole-ddpg": "rllib_2_6_3", "hopper-ddpg": "rllib_2_6_3", "pong-dqn": "rllib"}
 """MAP's workloads, each with the line of RLlib that has its algorithm: tiers that have all three also compare them
@@ -58,7 +57,7 @@ def profile_cell(item: Workload, batch_size: int, tier: Tier, precisions: Sequen
 
 def _profile_key(item: Workload, batch_size: int, precisions: Sequence[str] = ()) -> str:
     if precisions:
-        return f"{measured.PRECISION_SUITE}/{item.name}/{batch_size}/{'+'.join(precisions)}"
+        return f"{Suite.PRECISION_PROFILE}/{item.name}/{batch_size}/{'+'.join(precisions)}"
     return f"profile/{item.name}/{batch_size}"
 
 
@@ -127,13 +126,15 @@ def prediction_cell(item: Workload, batch_size: int, precisions: Sequence[str] =
     """
 
     def measure(run: Run, report: Report) -> Sequence[Row]:
-        suite = measured.PRECISION_SUITE if precisions else Suite.PROFILE
+        suite = Suite.PRECISION_PROFILE if precisions else Suite.PROFILE
         table = run.rows(PieceTime, suite=suite, workload=item.name, batch_size=batch_size)
         table = [row for row in table if row.precisions == tuple(precisions)]
         every = predict.measurements(item, batch_size, table, platforms.of_this_machine())
         rows = [beside_others(row, cpu_quota().share) for row in every]
         if precisions:
-            rows = [replace(row, suite=PRECISION_PREDICTIONS, precisions=tuple(precisions)) for row in rows]
+            rows = [
+                replace(row, suite=Suite.PRECISION_PREDICTION, precisions=tuple(precisions)) for row in rows
+            ]
         return under_these_conditions(rows)
 
     cell = Cell(
@@ -164,7 +165,7 @@ def _again_if_out_of_date(cell: Cell) -> Cell:
 
 def _prediction_key(item: Workload, batch_size: int, precisions: Sequence[str] = ()) -> str:
     if precisions:
-        return f"{PRECISION_PREDICTIONS}/{item.name}/{batch_size}/{'+'.join(precisions)}"
+        return f"{Suite.PRECISION_PREDICTION}/{item.name}/{batch_size}/{'+'.join(precisions)}"
     return f"prediction/{item.name}/{batch_size}"
 
 

@@ -16,7 +16,6 @@ from placerl.harness.store.rows import PieceTime
 from placerl.harness.workloads import Workload
 from placerl.primitives.quantization.precision import FLOAT_32
 
-PRECISION_SUITE = Suite.PRECISION_PROFILE
 THREADS = 1  # of PyTorch; a mapping's other parts have cores of their own
 
 
@@ -40,8 +39,8 @@ def profile(
 
     Returns:
         A row for each primitive and target (backend and device), in seconds per call. Their suite is `profile`, or
-        `PRECISION_SUITE` with more precisions. A primitive that failed its check or raised has a row with status
-        `failed` and the reason.
+        `Suite.PRECISION_PROFILE` with more precisions. A primitive that failed its check or raised has a row with
+        status `failed` and the reason.
     """
     every = (FLOAT_32, *precisions)
     if pieces:
@@ -68,7 +67,7 @@ def profile(
     return [
         item.timing(timings).measurement(
             PieceTime,
-            suite=PRECISION_SUITE if precisions else Suite.PROFILE,
+            suite=Suite.PRECISION_PROFILE if precisions else Suite.PROFILE,
             workload=workload.name,
             primitive=item.primitive,
             backend=item.target.kind,

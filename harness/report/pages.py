@@ -116,7 +116,7 @@ def primitive_tables(times: tuple[PrimitiveTime, ...]) -> list[dict[str, object]
         sizes = sorted({t.batch_size for t in mine if t.batch_size is not None})
         rows: dict[tuple[str, ...], dict[int | None, PrimitiveTime]] = {}
         for t in mine:
-            rows.setdefault((t.primitive, t.backend, t.variant, t.device), {})[t.batch_size] = t
+            rows.setdefault((t.primitive, t.backend, t.device), {})[t.batch_size] = t
         drawn = []
         for primitive, some in groupby(mine, key=lambda t: t.primitive):
             cells = list(some)

@@ -46,9 +46,7 @@ def time_over_batch(workload: str, primitive: str, times: Sequence[PrimitiveTime
     """Plot the time of a call over the batch size, one line per backend and device, both axes logarithmic."""
 
     def series(t: PrimitiveTime) -> str:
-        return " ".join(
-            filter(None, (t.backend, t.variant, "" if t.device in ("cpu", t.backend) else t.device))
-        )
+        return t.backend if t.device in ("cpu", t.backend) else f"{t.backend} {t.device}"
 
     points: dict[tuple[str, str], list[tuple[int, Number]]] = {}
     for t in sorted(times, key=lambda t: (series(t), t.batch_size or 0)):

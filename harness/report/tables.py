@@ -18,8 +18,6 @@ from placerl.harness.loop.schedule import Fusion
 from placerl.harness.mapping import DEFAULT_STRATEGY, VALIDATED, Loop
 from placerl.harness.papers.evidence import ERROR, error_of, mapping_of, number, records, select
 from placerl.harness.papers.number import Number, merge_rows, ratio
-from placerl.harness.plan.cell_kinds import PRECISION_PREDICTIONS
-from placerl.harness.profile.measured import PRECISION_SUITE as PRECISION_PROFILE
 from placerl.harness.report.names import people_s_name
 from placerl.harness.report.rows.libraries import BaselineComparison, Learning
 from placerl.harness.report.rows.mappings import Choice, HeatMap, PredictedThroughput
@@ -27,7 +25,6 @@ from placerl.harness.report.rows.primitives import PrimitiveTime
 from placerl.harness.report.rows.runs import Change, Gap
 from placerl.harness.report.rows.trainings import TrainingCurve, TrainingResult
 from placerl.harness.store.diff import diff
-from placerl.harness.validate.plan import PRECISION_SUITE as PRECISION_VALIDATION
 from placerl.harness.validate.rows import HERE, WITH_SIMULATED
 
 LAST_EPISODES = 10  # number of episodes in the mean of the last return
@@ -59,11 +56,11 @@ def predictions(frame: pd.DataFrame) -> Iterator[PredictedThroughput]:
     yield from _predictions(frame, Suite.RUN, Suite.PREDICTION, "gradient_steps_per_s")
     yield from _predictions(frame, Suite.VALIDATION, Suite.VALIDATION, "predicted_gradient_steps_per_s")
     # With `--precision`, float32 is also measured, but the suites above already contain it.
-    suites = (Suite.RUN, PRECISION_PREDICTIONS, PRECISION_VALIDATION)
+    suites = (Suite.RUN, Suite.PRECISION_PREDICTION, Suite.PRECISION_VALIDATION)
     fixed = _learners_in_fixed_point(frame[frame["suite"].isin(suites)], mapping_of)
-    yield from _predictions(fixed, Suite.RUN, PRECISION_PREDICTIONS, "gradient_steps_per_s")
+    yield from _predictions(fixed, Suite.RUN, Suite.PRECISION_PREDICTION, "gradient_steps_per_s")
     yield from _predictions(
-        fixed, PRECISION_VALIDATION, PRECISION_VALIDATION, "predicted_gradient_steps_per_s"
+        fixed, Suite.PRECISION_VALIDATION, Suite.PRECISION_VALIDATION, "predicted_gradient_steps_per_s"
     )
 
 
@@ -175,7 +172,7 @@ def _place(row: Any) -> tuple[str, int | None, str]:
 
 def _as_predicted(ran: Any, predicted: Any) -> bool:
     """Whether a row of a validation or of a training was run as a prediction of the same mapping describes."""
-    if ran.suite in (Suite.VALIDATION, PRECISION_VALIDATION):
+    if ran.suite in (Suite.VALIDATION, Suite.PRECISION_VALIDATION):
         return bool(ran.loop == predicted.ran)
     options, fusion = ran.options, ran.fusion
     if options is None and fusion is None:
@@ -236,18 +233,16 @@ def _with_slow_links(row: Any) -> str:
 def primitives(frame: pd.DataFrame) -> Iterator[PrimitiveTime]:
     """Yield the times of primitives, such as `sum_tree.sample`, including those that failed or were not run."""
     rows = frame[frame["quantity"] == "time_per_call"]
-    apart = rows[rows["suite"] == PRECISION_PROFILE]
+    apart = rows[rows["suite"] == Suite.PRECISION_PROFILE]
     fixed = _learners_in_fixed_point(apart, lambda row: str(row.backend))
     rows = pd.concat([rows[rows["suite"] == Suite.PROFILE], fixed])
     rows = rows.sort_values(["workload", "primitive", "backend", "device", "batch_size"], kind="stable")
     for row in records(rows):
-        fanout = row.fanout if row.primitive.startswith("sum_tree") else None
         yield PrimitiveTime(
             row.workload,
             row.primitive,
             row.backend,
             row.device,
-            "" if fanout is None else f"K={fanout}",
             optional_size(row.batch_size),
             None if pd.isna(row.value) else number(row, "time per call"),
             row.status,

@@ -182,7 +182,7 @@ def text_tables(content: Content) -> list[TextTable]:
                 (
                     t.workload,
                     t.primitive,
-                    " ".join(filter(None, (t.backend, t.variant))),
+                    t.backend,
                     t.device,
                     _text(t.batch_size),
                     _timed(t),

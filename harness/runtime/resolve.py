@@ -128,15 +128,16 @@ def resolve(
         mapped_parts.check(task, mapping, schedule.delay)
         fusion, processes = Fusion.REPLAY, actor_threads(schedule, task.training.actors)
     else:
-        processes = schedule.actor_processes(task, is_simulated(mapping))
+        simulated = is_simulated(mapping)
+        processes = schedule.actor_processes(task, simulated)
         _check_options(schedule, task, processes, counted=existing is None)
         fusion = fusions.chosen_fusion(task, mapping, schedule) if existing is None else existing
+        if simulated:
+            _check_virtual_time(schedule, task, mapping, processes)
         _check_mapped(schedule, task, mapping, fusion, processes)
         if existing is None:
             mapped_parts.check(task, mapping, schedule.delay)
             _check_managed(task, mapping)
-        if processes and not schedule.overlap and is_simulated(mapping):
-            raise UserError(task.name, "actor processes", processes, "0 in virtual time without overlap")
     if gradient_steps is not None:
         mapped_parts.check_delay(mapping, schedule.delay, gradient_steps)
     return Resolved(task, mapping, schedule, fusion, _shape(schedule, task), processes)
@@ -172,10 +173,16 @@ def check_unmapped(schedule: Schedule, task: Task) -> None:
         _check_options(schedule, task, schedule.actor_processes(task))
 
 
+def _check_virtual_time(schedule: Schedule, task: Task, mapping: Mapping, processes: int) -> None:
+    """Refuse what a training on a simulated device cannot have: processes that step beside nothing, and own cores."""
+    if schedule.pinned:
+        raise UserError(mapping, "pinned", True, "False in virtual time")
+    if processes and not schedule.overlap:
+        raise UserError(task.name, "actor processes", processes, "0 in virtual time without overlap")
+
+
 def _check_mapped(schedule: Schedule, task: Task, mapping: Mapping, fusion: Fusion, processes: int) -> None:
     """Check what depends on the mapping's backends, but not on whether they are here."""
-    if schedule.pinned and is_simulated(mapping):
-        raise UserError(mapping, "pinned", True, "False in virtual time")
     if not is_on_policy(task):
         _check_hidden(schedule, task, mapping, fusion)
         _check_initial_priorities(schedule, task, mapping)

@@ -9,13 +9,12 @@ The sum tree on a simulated FPGA has as many sub-trees (S) as MAP's exploration 
 (MAP VI-A2). Its cycles are simulated, and its priorities are in software (`primitives.sum_tree.fpga_timed`).
 """
 
-from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from placerl.harness.core.provenance import Provenance, weakest
 from placerl.harness.mapping import Mapping, Target
-from placerl.primitives import learner, sum_tree
-from placerl.primitives.backend import BackendStatus
+from placerl.primitives import backend, learner, sum_tree
 from placerl.primitives.fpga.devices import catalogue
 from placerl.primitives.fpga.explore.map_replay import ReplayDesign, replay_design
 from placerl.primitives.sum_tree.fpga_backend import PipelineOptions
@@ -38,17 +37,19 @@ def is_simulated(mapping: Mapping) -> bool:
 
 def of_learner(target: Target) -> Provenance:
     """Return the provenance of the time of a learner's step on a backend: measured, simulated or modelled."""
-    return _of(learner.backends(), target)
+    return _of(learner, target)
 
 
 def of_rmm(target: Target) -> Provenance:
     """Return the provenance of the time of replay management on a backend: measured, simulated or modelled."""
-    return _of(sum_tree.backends(), target)
+    return _of(sum_tree, target)
 
 
-def _of(backends: Sequence[BackendStatus], target: Target) -> Provenance:
-    status = next((one for one in backends if one.name == target.backend), None)
-    if status is None or not status.simulated:
+def _of(primitive: ModuleType, target: Target) -> Provenance:
+    if target.backend not in backend.names(primitive.__name__):
+        return Provenance.MEASURED  # creating it fails, and says so
+    status = backend.status(primitive.__name__, target.backend)
+    if not status.simulated:
         return Provenance.MEASURED
     return Provenance.MODELLED if status.modelled else Provenance.SIMULATED
 

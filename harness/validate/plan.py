@@ -61,7 +61,6 @@ from placerl.harness.validate.rows import (
 from placerl.harness.workloads import Workload
 from placerl.primitives.quantization.precision import FLOAT_32
 
-PRECISION_SUITE = Suite.PRECISION_VALIDATION
 BATCH_SIZES = (32, 256, 2048, 16384)
 GRIDS: dict[str, dict[str, tuple[int, ...]]] = {
     "quick": {"cartpole-ddpg": (32, 256, 2048), "cartpole-dqn": (32, 256), "hopper-ddpg": (32, 256)},
@@ -141,7 +140,7 @@ def cell(item: Workload, batch_size: int, budget_s: float, precisions: Sequence[
 
     Args:
         precisions: numeric precisions of the learners in addition to float32, such as "bfloat16". If there are any,
-            the cell's rows have suite `PRECISION_SUITE`.
+            the cell's rows have suite `Suite.PRECISION_VALIDATION`.
     """
 
     def measured(run: StoredRun, report: Report) -> Sequence[Row]:
@@ -162,10 +161,10 @@ def cell(item: Workload, batch_size: int, budget_s: float, precisions: Sequence[
         rows = validate(item, batch_size, budget_s, report, of_this_machine(), baselines, precisions)
         if not precisions:
             return rows
-        return [replace(row, suite=PRECISION_SUITE, precisions=tuple(precisions)) for row in rows]
+        return [replace(row, suite=Suite.PRECISION_VALIDATION, precisions=tuple(precisions)) for row in rows]
 
     if precisions:
-        key = f"{PRECISION_SUITE}/{item.name}/{batch_size}/{'+'.join(precisions)}"
+        key = f"{Suite.PRECISION_VALIDATION}/{item.name}/{batch_size}/{'+'.join(precisions)}"
         return Cell(key, budget_s, measured, item.name)
     return Cell(f"{SUITE}/{item.name}/{batch_size}", budget_s, measured, item.name)
 

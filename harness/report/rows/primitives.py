@@ -12,7 +12,6 @@ class PrimitiveTime:
     Attributes:
         backend: the implementation, such as "native" or "torch".
         device: the device, such as "cpu" or "cuda:0".
-        variant: fanout of a sum tree, such as "K=16"; empty otherwise.
         time: None if it failed or was not run.
         status: "ok", "too_noisy", "failed" or "not_run"; `reason` says why it is not "ok".
     """
@@ -21,7 +20,6 @@ class PrimitiveTime:
     primitive: str
     backend: str
     device: str
-    variant: str
     batch_size: int | None
     time: Number | None
     status: str

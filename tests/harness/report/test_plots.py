@@ -42,7 +42,7 @@ def curve(seed: int) -> TrainingCurve:
 
 def timed(backend: str, size: int) -> PrimitiveTime:
     time = Number("time", 1e-3, "s", Provenance.MEASURED)
-    return PrimitiveTime("hopper-ddpg", "cold_round.collect", backend, "cpu", "", size, time, "ok", "")
+    return PrimitiveTime("hopper-ddpg", "cold_round.collect", backend, "cpu", size, time, "ok", "")
 
 
 def roof(workload: str, name: str, rate: float, primitives: str = "sum_tree") -> DeviceRoof:
