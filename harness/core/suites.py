@@ -71,6 +71,7 @@ class Suite(StrEnum):
     BENCH_LEARNER = "bench-learner", "gradient steps of every library", _ANY
     BENCH_MAPPING = "bench-mapping", "the best choice of each cell, and what strategies lose", _VALIDATION
     BENCH_QUANTIZATION = "bench-quantization", "gradient steps in fixed point", _ANY
+    BENCH_REPLAY = "bench-replay", "replay operations of every library", _ANY
     BENCH_RENT = (
         "bench-rent",
         "times to a return, predicted from a card and achieved",
@@ -87,8 +88,7 @@ class Suite(StrEnum):
         "seconds until each library reaches a return and holds it",
         "evaluation_return",
     )
-    BENCH_WHY = "bench-why", "causes of slowness planted into training scripts", _ANY
-    BENCH_REPLAY = "bench-replay", "replay operations of every library", _ANY
+    BENCH_WHY = "bench-why", "gains from mending slow training scripts, predicted and achieved", "gain"
 
     def __new__(cls, name: str, about: str = "", quantities: str = "", predicts: bool = False) -> Self:
         suite = str.__new__(cls, name)

@@ -99,7 +99,10 @@ def records(frame: pd.DataFrame) -> list[Any]:
 
 @cache
 def _named(columns: tuple[str, ...]) -> Callable[..., Any]:
-    """Return the named tuple of a frame's rows. Frames have some 150 columns, so that `itertuples` takes long."""
+    """Return the named tuple of a frame's rows. Frames have some 150 columns, so that `itertuples` takes long.
+
+    A column of a stranger's store whose name is no name of Python is left without one.
+    """
     return namedtuple("Record", ("Index", *columns), rename=True)
 
 
