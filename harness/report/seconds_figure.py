@@ -106,9 +106,9 @@ def figure(drawn: Sequence[Race]) -> Markup | None:
         for y, ((race, *_), (next_race, *_)) in enumerate(pairwise(entries)):
             if race is not next_race:
                 axes.axhline(y + 0.5, color=GRID, linewidth=1.2)
-        names = [f"{race.name}, {name}: {one.arrived} of {one.seeds}" for race, name, one in entries]
+        names = [f"{race.name}, {name}: {one.arrived}/{one.seeds}" for race, name, one in entries]
         axes.set_yticks(range(len(entries)), names)
-        axes.set(xlabel=f"seconds of training ({Provenance.MEASURED})", ylim=(len(entries) - 0.4, -0.6))
+        axes.set(xlabel=f"seconds ({Provenance.MEASURED})", ylim=(len(entries) - 0.4, -0.6))
         logarithmic(axes.xaxis, ends_of(number for _, _, number in points), plain)
         legend_below(axes)
     goals = ", ".join(f"{race.threshold:g} on {race.name}" for race in drawn)

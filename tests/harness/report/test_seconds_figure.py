@@ -38,8 +38,8 @@ def test_the_figure_names_each_system_with_how_many_arrived(tmp_path: Path) -> N
     drawn = seconds_figure.figure([*races, replace(races[0], name="another-goal")])
     assert drawn is not None
     for said in (
-        "cartpole-ppo, placerl: 1 of 1",
-        "cartpole-ppo, sb3: 1 of 2",
+        "cartpole-ppo, placerl: 1/1",
+        "cartpole-ppo, sb3: 1/2",
         "this project",
         "another library",
     ):
