@@ -50,5 +50,6 @@ def run_app() -> None:
 
 def _interrupted() -> NoReturn:
     interrupts.said()
-    typer.echo("placerl: interrupted; what finished is stored", err=True)
+    stored = "; what finished is stored" if interrupts.is_storing() else ""
+    typer.echo(f"placerl: interrupted{stored}", err=True)
     sys.exit(INTERRUPTED)

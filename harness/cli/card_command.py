@@ -8,7 +8,7 @@ from rich.table import Table
 
 from placerl.harness.cli.app import app
 from placerl.harness.cli.common import JsonOption, out, print_json, say
-from placerl.harness.core.files import check_writable
+from placerl.harness.core.files import check_writable_file
 from placerl.harness.core.progress import bar
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ def card(
     """
     from placerl.harness.machines.card import Card
 
+    if path is not None:
+        check_writable_file(path)
     if shown is not None:
         measured = Card.read(shown)
     else:
         from placerl.harness.machines.measuring import measure
 
-        if path is not None:
-            check_writable(path.parent)
         with bar("card") as report:
             measured = measure(report)
     if path is not None:

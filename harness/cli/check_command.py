@@ -29,8 +29,8 @@ def check(
     from placerl.harness.machines.checking import problems
 
     for path in paths:
-        if not path.exists():
-            raise UserError(path, "file", "no such file", "a bundle")
+        if not path.is_file():
+            raise UserError(path, "file", "a folder" if path.is_dir() else "no such file", "a bundle")
     reasons: dict[str, list[str]] = {}
     for path in paths:
         try:

@@ -10,7 +10,7 @@ import typer
 
 from placerl.harness.cli.app import app
 from placerl.harness.core.errors import UserError
-from placerl.harness.core.files import check_writable, write_atomically
+from placerl.harness.core.files import check_writable_file, write_atomically
 
 
 @app.command(
@@ -56,7 +56,7 @@ def why(
     if not script.is_file():
         raise UserError("command line", "SCRIPT", f"no file {str(script)!r}", "the path of a Python script")
     if out is not None:
-        check_writable(out.parent)
+        check_writable_file(out)
     recording = record([_interpreter(python), str(script), *(arguments or [])], seconds)
     found = profile(recording.stacks, recording.process)
     causes = findings(Evidence(recording, found))
@@ -73,6 +73,9 @@ def why(
 
 def _interpreter(python: Path | None) -> str:
     if python is not None:
+        if not (python.is_file() and os.access(python, os.X_OK)):
+            found = "a folder" if python.is_dir() else f"no program {str(python)!r}"
+            raise UserError("command line", "--python", found, "the path of a Python interpreter")
         return str(python)
     active = os.environ.get("VIRTUAL_ENV")
     return str(Path(active) / "bin" / "python") if active else sys.executable

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 _LONGEST_PART = 300
+_LONGEST_ALLOWED = 4000
+"""Characters of what is allowed: the names of all workloads, or of all numbers of a platform, are the way out."""
 _NAME = re.compile(r"[\w:./#-]*[a-zA-Z][\w:./#-]*")
 _BETWEEN = re.compile(r"[,;]\s+|,?\s+or\s+")
 _MOST_NAMES = 10_000
@@ -16,11 +18,11 @@ COMMAND_LINE = "command line"
 """The source of errors in options."""
 
 
-def _one_line(text: object) -> str:
+def _one_line(text: object, longest: int = _LONGEST_PART) -> str:
     """Return `text` without line breaks or control characters, cut to a readable length."""
-    start = str(text)[: _LONGEST_PART + 1]  # untrusted text may be of any length
+    start = str(text)[: longest + 1]  # untrusted text may be of any length
     clean = "".join(c if c.isprintable() else repr(c)[1:-1] for c in start)
-    return clean if len(clean) <= _LONGEST_PART else f"{clean[:_LONGEST_PART]}..."
+    return clean if len(clean) <= longest else f"{clean[:longest]}..."
 
 
 def _parts(text: object) -> tuple[object, ...]:
@@ -104,7 +106,8 @@ class UserError(Exception):
     ) -> None:
         self._parts = [_parts(text) for text in (source, field, found, allowed)]
         texts = [_joined(parts) for parts in self._parts]
-        self.source, self.field, self.found, self.allowed = map(_one_line, texts)
+        self.source, self.field, self.found = map(_one_line, texts[:3])
+        self.allowed = _one_line(texts[3], _LONGEST_ALLOWED)
         listed = _listed(texts[3]) if names is None else names
         self.meant = closest(texts[2] if name is None else name, listed)
         super().__init__(self.source, self.field, self.found, self.allowed)

@@ -25,6 +25,7 @@ class _State:
     begun = False
     seen = False
     said = False
+    storing = False
 
 
 def seen() -> bool:
@@ -35,6 +36,16 @@ def seen() -> bool:
 def begun() -> None:
     """State that the command begins: from now on Ctrl-C in an import waits for its end."""
     _State.begun = True
+
+
+def storing() -> None:
+    """State that what finishes from now on is stored."""
+    _State.storing = True
+
+
+def is_storing() -> bool:
+    """Return whether what has finished is stored, so that a user need not begin again."""
+    return _State.storing
 
 
 def said() -> None:

@@ -98,9 +98,19 @@ def load(workload: Workload, batch_size: int, level: float, results: Path | None
     ]
     if found:
         return max(found, key=lambda one: len(one.curves))  # the first of several, which is the last run
-    where = "committed run" if results is None else f"run in {results}"
+    solved, where = (
+        workload.training.solved_return,
+        "committed run" if results is None else f"run in {results}",
+    )
+    lacking = f"which no {where} has for {workload.name} at batch size {batch_size}"
+    if solved not in (None, level) and any(
+        of_rows(workload, batch_size, solved, rows) for _, rows in _runs(workload.name, results)
+    ):
+        lacking += (
+            f", other than to {solved:g}, which solves it: too few episodes are kept for another return"
+        )
     raise NotRunError(
-        f"needs a learning curve to {level:g}, which no {where} has for {workload.name} at batch size {batch_size}: "
+        f"needs a learning curve to {level:g}, {lacking}: "
         f"`placerl run {workload.name} --batch-size {batch_size} --results FOLDER` once with each of several "
         "`--seed`, then `--curves FOLDER`"
     )

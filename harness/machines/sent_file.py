@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -10,6 +11,8 @@ from pydantic import Field
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.files import write_atomically
 from placerl.harness.core.toml_models import TomlTable, check
+
+_FORMAT = re.compile(rb'"format":\s*"([\w-]{1,40})"')
 
 
 def content_hash(content: Any) -> str:
@@ -95,7 +98,11 @@ def _json(path: Path, largest_bytes: int) -> Any:
     except OSError as error:
         raise UserError(path, "file", error, "a readable JSON file") from error
     if len(content) > largest_bytes:
-        raise UserError(path, "file", f"more than {largest_bytes} bytes", f"at most {largest_bytes} bytes")
+        stated = _FORMAT.search(content)
+        of_format = f" of {stated[1].decode()}" if stated else ""
+        raise UserError(
+            path, "file", f"more than {largest_bytes} bytes{of_format}", f"at most {largest_bytes} bytes"
+        )
 
     def refuse(constant: str) -> None:
         raise UserError(path, "number", constant, "finite numbers")

@@ -70,8 +70,12 @@ def changed(platform: PlatformFile, changes: Sequence[str]) -> PlatformFile:
     Raises:
         UserError: a text is no assignment of a number, or `with_number` refuses it.
     """
+    named = set()
     for change in changes:
         name, _, text = change.partition("=")
+        if name in named:
+            raise UserError(platform.name, _OPTION, f"{name} more than once", "each number once")
+        named.add(name)
         value = None
         with suppress(ValueError):
             value = float(text)

@@ -103,7 +103,10 @@ def check_header(path: Path) -> bool:
         header = file.read(100)
     if header[:16] != b"SQLite format 3\0" or int.from_bytes(header[68:72], "big") != APPLICATION_ID:
         raise UserError(
-            path, "store", "a file that is no PlaceRL store", "a PlaceRL store, or a new file name"
+            path,
+            "store",
+            "a file that is no PlaceRL store",
+            "a PlaceRL store, or for writing a new file name; `placerl merge NAME.json` makes one of a committed run",
         )
     version = int.from_bytes(header[60:64], "big", signed=True)
     if version not in (migration.VERSION, SCHEMA_VERSION):

@@ -233,15 +233,23 @@ def _stamps(path: Path) -> Iterator[tuple[int, int] | None]:
 
 @lru_cache(maxsize=16)  # reading all takes seconds, and a process may write several reports
 def _load(path: Path, kept: Kept | None, *stamps: tuple[int, int] | None) -> Reference:
-    table_path = path.with_suffix(".parquet")
+    table_path, saved = (
+        path.with_suffix(".parquet"),
+        "a committed run: NAME.json and NAME.parquet, side by side",
+    )
     try:
         run = TypeAdapter(RunRecord).validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UserError(path, ".".join(map(str, first["loc"])) or "file", first["msg"], saved) from error
+    except OSError as error:
+        raise UserError(path, "file", error.strerror, saved) from error
+    if not table_path.is_file():
+        raise UserError(table_path, "file", "no such file", saved)
+    try:
         cells, rows = read_rows(table_path, kept, run.key)
-    except (OSError, ValidationError, ValueError, TypeError, KeyError) as error:
-        first_line = str(error).partition("\n")[0]
-        raise UserError(
-            path, table_path.name, first_line, "a reference as placerl.harness.store.reference saves it"
-        ) from error
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UserError(path, table_path.name, str(error).partition("\n")[0], saved) from error
     return Reference(path.stem, run, rows, cells)
 
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from placerl.harness.core import interrupts
 from placerl.harness.core.errors import UserError
 from placerl.harness.core.row import KINDS, RUN_COLUMNS, Row
 from placerl.harness.store import migration, tables
@@ -315,6 +316,7 @@ class Store:
             ValueError: `machine` has no fingerprint.
             UserError: another process is writing to this store, or it cannot be written.
         """
+        interrupts.storing()
         if not isinstance(machine, Mapping):
             machine = machine.to_json()
         fingerprint = machine.get("fingerprint")

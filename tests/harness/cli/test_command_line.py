@@ -123,6 +123,13 @@ def test_the_version_names_the_revision_where_there_is_one(
         (["validate", "x"], ("placerl validate: found unexpected extra argument(s) (x)",)),
         (["map", "hopper-ddpg", "--against", "zcu"], ("--against: found zcu;", "did you mean zcu102?")),
         (["card", "-o", "/dev/null/card.json"], ("/dev/null: --out: found", "a folder that can be written")),
+        (["card", "-o", "/tmp"], ("/tmp: --out: found a folder", "the path of a file")),
+        (["check", "/tmp"], ("/tmp: file: found a folder", "a bundle")),
+        (
+            ["why", "--python", "/tmp", __file__],
+            ("--python: found a folder", "the path of a Python interpreter"),
+        ),
+        (["why", "--out", "/tmp", __file__], ("/tmp: --out: found a folder", "the path of a file")),
         (["frobnicate"], ("frobnicate", "placerl --help")),
         (["profile"], ("WORKLOAD", "found nothing")),
         (["baselines", "nope"], ("NAMES", "'nope'", "sb3")),

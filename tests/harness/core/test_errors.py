@@ -62,8 +62,15 @@ def test_a_line_that_lists_names_ends_with_the_one_that_was_meant(
 
 
 def test_the_name_that_was_meant_is_found_beyond_what_a_line_shows() -> None:
-    names = [f"workload-{number}-of-many" for number in range(100)] + ["hopper-ddpg"]
+    names = [f"workload-{number}-of-many" for number in range(1000)] + ["hopper-ddpg"]
     assert str(UserError("a", "b", "hoper-ddpg", ", ".join(names))).endswith("...; did you mean hopper-ddpg?")
+
+
+def test_all_names_of_a_long_list_are_shown_and_an_endless_value_is_cut() -> None:
+    names = ", ".join(f"workload-{number}" for number in range(100))
+    said = str(UserError("a", "b", "x" * 10_000, f"{names}, or a path that ends in .toml"))
+    assert said.endswith("workload-99, or a path that ends in .toml")
+    assert "found " + "x" * 300 + "...; allowed" in said
 
 
 def tables(**changes: str) -> dict:

@@ -73,6 +73,7 @@ from placerl.harness import cli
 from placerl.harness.core import interrupts
 
 def app():
+    {begun}
     try:
         os.kill(os.getpid(), signal.SIGINT)
         for _ in range(1000):
@@ -84,11 +85,15 @@ interrupts.raise_outside_imports()
 cli._app = app
 cli.run_app()
 """
-    for error in ("RuntimeError('a library')", "SystemExit(1)", "cli.UserError('a', 'b', 'c', 'd')"):
-        command = [sys.executable, "-c", script.format(error=error)]
+    for error, begun, stored in (
+        ("RuntimeError('a library')", "interrupts.storing()", "; what finished is stored"),
+        ("SystemExit(1)", "interrupts.storing()", "; what finished is stored"),
+        ("cli.UserError('a', 'b', 'c', 'd')", "pass", ""),
+    ):
+        command = [sys.executable, "-c", script.format(error=error, begun=begun)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         assert (done.returncode, done.stdout) == (130, ""), done.stderr
-        assert done.stderr.splitlines() == ["placerl: interrupted; what finished is stored"]
+        assert done.stderr.splitlines() == [f"placerl: interrupted{stored}"]
 
 
 @pytest.mark.slow

@@ -196,6 +196,13 @@ def test_the_last_run_with_curves_of_the_workload_counts(tmp_path: Path) -> None
         curves.load(ITEM, 7, 100, tmp_path)
 
 
+def test_a_return_for_which_too_few_episodes_are_kept_is_refused_by_that_reason() -> None:
+    item = workloads.load("cartpole-dqn")
+    assert curves.load(item, item.training.batch_size, 475).curves
+    with pytest.raises(NotRunError, match="other than to 475, which solves it: too few episodes are kept"):
+        curves.load(item, item.training.batch_size, 400)
+
+
 def test_the_run_with_the_most_seeds_counts_before_a_later_one(tmp_path: Path) -> None:
     with Store.open(tmp_path / "placerl.sqlite") as store:
         for number, seeds in enumerate(((0, 1, 2), (5, 6, 7), (9,))):

@@ -56,9 +56,13 @@ def test_a_wrong_field_is_refused_by_its_name(tmp_path: Path, changes: dict, wor
         ('{"format": NaN}', "NaN"),
         ('{"format": 1e999}', "finite"),
         ("[" * 60_000, "JSON"),
-        (" " * (Card.LARGEST_BYTES + 1), "65536 bytes"),
+        (" " * (Card.LARGEST_BYTES + 1), "found more than 65536 bytes; allowed"),
+        (
+            '{"format": "placerl-bundle-1"' + " " * Card.LARGEST_BYTES,
+            "65536 bytes of placerl-bundle-1; allowed",
+        ),
     ],
-    ids=["list", "cut", "NaN", "infinite", "deep", "large"],
+    ids=["list", "cut", "NaN", "infinite", "deep", "large", "bundle"],
 )
 def test_what_is_no_card_is_refused_in_one_line(tmp_path: Path, text: str, word: str) -> None:
     path = tmp_path / "a.json"

@@ -50,6 +50,13 @@ def test_a_change_that_is_none_is_refused(change: str, message: str) -> None:
         what_if.changed(MAP, [change])
 
 
+def test_a_number_is_changed_once() -> None:
+    with pytest.raises(
+        UserError, match=r"--set: found device\.cpu\.cores more than once; allowed: each number once"
+    ):
+        what_if.changed(MAP, ["device.cpu.cores=2", "link.cpu-gpu.gb_s=8", "device.cpu.cores=4"])
+
+
 def test_within_a_memory_the_latency_of_a_link_can_be_changed_and_its_bandwidth_is_the_memory_s() -> None:
     names = what_if.numbers(platforms.load("pearl24-authors"))
     assert "link.cpu-cpu.latency_us" in names
