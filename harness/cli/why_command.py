@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -73,9 +74,12 @@ def why(
 
 def _interpreter(python: Path | None) -> str:
     if python is not None:
-        if not (python.is_file() and os.access(python, os.X_OK)):
+        program = shutil.which(str(python))
+        if program is None:
             found = "a folder" if python.is_dir() else f"no program {str(python)!r}"
-            raise UserError("command line", "--python", found, "the path of a Python interpreter")
-        return str(python)
+            raise UserError(
+                "command line", "--python", found, "the path of a Python interpreter, or its name"
+            )
+        return program
     active = os.environ.get("VIRTUAL_ENV")
     return str(Path(active) / "bin" / "python") if active else sys.executable

@@ -118,6 +118,28 @@ def ends_of(numbers: Iterable[Number]) -> list[float]:
     return [end for n in numbers for end in (n.low, n.value, n.high) if end is not None and end > 0]
 
 
+def draw_across(
+    axes: Axes, points: Sequence[tuple[float, Number]], index: int, label: str, mark: str = ""
+) -> None:
+    """Draw numbers from left to right with their intervals, each at its place on the y axis.
+
+    Args:
+        points: place and number of each; may be empty.
+        index: the series, which has its colour and, unless `mark` is another, its marker.
+    """
+    if points:
+        axes.errorbar(
+            [number.value for _, number in points],
+            [y for y, _ in points],
+            xerr=errors([number for _, number in points]),
+            label=label,
+            color=colour(index),
+            marker=mark or MARKERS[index],
+            linestyle="none",
+            capsize=2,
+        )
+
+
 def errors(numbers: Sequence[Number]) -> np.ndarray:
     """Return the distances of the intervals' bounds from the values, for error bars.
 

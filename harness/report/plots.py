@@ -23,6 +23,7 @@ from placerl.harness.papers.drawing import (
     SERIES,
     WIDTH_IN,
     colour,
+    draw_across,
     ends_of,
     errors,
     legend_below,
@@ -215,17 +216,7 @@ def gains(comparisons: Sequence[BaselineComparison]) -> Markup:
                 for place, c in enumerate(shown)
                 if (n := c.null if index else c.ratio) is not None
             ]
-            if points:
-                axes.errorbar(
-                    [n.value for _, n in points],
-                    [y for y, _ in points],
-                    xerr=errors([n for _, n in points]),
-                    label=label,
-                    color=colour(index),
-                    marker=MARKERS[index],
-                    linestyle="none",
-                    capsize=2,
-                )
+            draw_across(axes, points, index, label)
         axes.axvline(1, color=INK, linewidth=1)
         axes.set_yticks(
             range(len(shown)), [f"{c.workload}\n{c.baseline}, batch {c.batch_size}" for c in reversed(shown)]
@@ -253,16 +244,7 @@ def rates(comparisons: Sequence[BaselineComparison]) -> Markup:
                 for y, c in zip(places, comparisons, strict=True)
                 if (number := c.theirs if index else c.ours) is not None
             ]
-            axes.errorbar(
-                [number.value for _, number in drawn],
-                [y for y, _ in drawn],
-                xerr=errors([number for _, number in drawn]),
-                label=label,
-                color=colour(index),
-                marker=MARKERS[index],
-                linestyle="none",
-                capsize=2,
-            )
+            draw_across(axes, drawn, index, label)
         axes.set_yticks(places, [f"{c.workload}, {c.baseline}\n{_learnt(c)}" for c in comparisons])
         both = [number for c in comparisons for number in (c.ours, c.theirs) if number is not None]
         counted = " or ".join(sorted({c.rate for c in comparisons}))

@@ -16,9 +16,8 @@ from placerl.harness.core.suites import Suite
 from placerl.harness.papers.drawing import (
     GRID,
     MARKERS,
-    colour,
+    draw_across,
     ends_of,
-    errors,
     legend_below,
     logarithmic,
     new_figure,
@@ -92,17 +91,9 @@ def figure(drawn: Sequence[Race]) -> Markup | None:
     with mpl.rc_context(STYLE):
         chart, axes = new_figure(0.9 + 0.26 * len(entries))
         for index, (kind, marker) in enumerate(_KINDS.items()):
-            if mine := [(y, number) for said, y, number in points if said == kind]:
-                axes.errorbar(
-                    [number.value for _, number in mine],
-                    [y for y, _ in mine],
-                    xerr=errors([number for _, number in mine]),
-                    label=kind,
-                    color=colour(index),
-                    marker=marker,
-                    linestyle="none",
-                    capsize=2,
-                )
+            draw_across(
+                axes, [(y, number) for said, y, number in points if said == kind], index, kind, marker
+            )
         for y, ((race, *_), (next_race, *_)) in enumerate(pairwise(entries)):
             if race is not next_race:
                 axes.axhline(y + 0.5, color=GRID, linewidth=1.2)

@@ -241,7 +241,8 @@ def _load(path: Path, kept: Kept | None, *stamps: tuple[int, int] | None) -> Ref
         run = TypeAdapter(RunRecord).validate_json(path.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]
-        raise UserError(path, ".".join(map(str, first["loc"])) or "file", first["msg"], saved) from error
+        found = "nothing" if first["type"] == "missing" else first["msg"]
+        raise UserError(path, ".".join(map(str, first["loc"])) or "file", found, saved) from error
     except OSError as error:
         raise UserError(path, "file", error.strerror, saved) from error
     if not table_path.is_file():

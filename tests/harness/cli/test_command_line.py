@@ -127,8 +127,9 @@ def test_the_version_names_the_revision_where_there_is_one(
         (["check", "/tmp"], ("/tmp: file: found a folder", "a bundle")),
         (
             ["why", "--python", "/tmp", __file__],
-            ("--python: found a folder", "the path of a Python interpreter"),
+            ("--python: found a folder", "the path of a Python interpreter, or its name"),
         ),
+        (["why", "--python", "pythn", __file__], ("--python: found no program 'pythn'", "or its name")),
         (["why", "--out", "/tmp", __file__], ("/tmp: --out: found a folder", "the path of a file")),
         (["frobnicate"], ("frobnicate", "placerl --help")),
         (["profile"], ("WORKLOAD", "found nothing")),

@@ -85,9 +85,7 @@ def test_a_run_is_never_beside_itself_and_rather_of_its_own_machine(store: Path,
 def test_a_damaged_reference_is_named(store: Path, tmp_path: Path) -> None:
     _, record = reference.save(store, "standard", tmp_path)
     record.write_text("{}")
-    with pytest.raises(
-        UserError, match=r"standard\.json: id: found Field required; allowed: a committed run: NAME"
-    ):
+    with pytest.raises(UserError, match=r"standard\.json: id: found nothing; allowed: a committed run: NAME"):
         reference.load(tmp_path)
     reference.save(store, "standard", tmp_path)
     (tmp_path / "standard.parquet").write_bytes(b"nothing")
