@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from placerl.harness.cli import why_command
 from tests.harness.cli.command_line import Placerl, refused
 from tests.harness.why import scripts
 from tests.limits import LIMIT_S
@@ -36,6 +37,12 @@ def test_output_and_status_are_the_scripts_own(tmp_path: Path) -> None:
     assert (report["status"], report["stopped"]) == (3, False)
     # Of independent samples: 5 sigma around what the script plants fail once in a million runs.
     assert report["shares"]["sampling"] == pytest.approx(0.6, abs=5 * math.sqrt(0.24 / report["samples"]))
+
+
+def test_an_interpreter_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Path(sys.executable)
+    monkeypatch.setenv("PATH", str(here.parent))
+    assert why_command._interpreter(Path(here.name)) == str(here)
 
 
 def test_a_script_that_is_not_there(placerl: Placerl) -> None:
